@@ -1,0 +1,7 @@
+"""Mutation testing for the graders of live SRE benchmarks, as a pytest plugin."""
+
+from __future__ import annotations
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

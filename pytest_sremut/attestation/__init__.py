@@ -1,0 +1,1 @@
+"""RFC 3161: request, verify, self-issued authority, manifest, trust."""

@@ -1,0 +1,1 @@
+"""The operational contract: invariants, probes and their evaluation."""

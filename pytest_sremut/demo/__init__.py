@@ -1,0 +1,1 @@
+"""The demo application: its services and manifests; stands alone, standard library only."""

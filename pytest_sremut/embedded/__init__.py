@@ -1,0 +1,1 @@
+"""A small, real Kubernetes API with real processes; stands alone."""

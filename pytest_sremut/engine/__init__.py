@@ -1,0 +1,1 @@
+"""One run: the state machine, the guard, activation, the sampler."""

@@ -1,0 +1,1 @@
+"""The port to graders, our reference graders, and the isolated worker."""

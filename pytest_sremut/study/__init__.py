@@ -1,0 +1,1 @@
+"""Pure: the model of a study, its YAML, schemas, cells and predictions."""

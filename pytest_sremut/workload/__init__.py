@@ -1,0 +1,1 @@
+"""wrk2 reports, load windows and the load generator."""
