@@ -1,0 +1,63 @@
+"""Where each kind lives in the API. The list is closed: what is not here is never touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from pytest_sremut.cluster.port import Kind, ObjectRef
+
+__all__ = ["RESOURCES", "Resource", "collection_path", "object_path"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One row: API prefix, plural as in URLs and in `details.kind` of a Status."""
+
+    prefix: str
+    api_version: str
+    plural: str
+    namespaced: bool
+
+
+def _core(plural: str, *, namespaced: bool = True) -> Resource:
+    return Resource(prefix="/api/v1", api_version="v1", plural=plural, namespaced=namespaced)
+
+
+def _group(group_version: str, plural: str) -> Resource:
+    return Resource(
+        prefix=f"/apis/{group_version}", api_version=group_version, plural=plural, namespaced=True
+    )
+
+
+RESOURCES: Final[dict[Kind, Resource]] = {
+    "ConfigMap": _core("configmaps"),
+    "Deployment": _group("apps/v1", "deployments"),
+    "EndpointSlice": _group("discovery.k8s.io/v1", "endpointslices"),
+    "Endpoints": _core("endpoints"),
+    "Event": _core("events"),
+    "Job": _group("batch/v1", "jobs"),
+    "Namespace": _core("namespaces", namespaced=False),
+    "Node": _core("nodes", namespaced=False),
+    "Pod": _core("pods"),
+    "ReplicaSet": _group("apps/v1", "replicasets"),
+    "Service": _core("services"),
+}
+
+
+def collection_path(kind: Kind, namespace: str) -> str:
+    """URL path of a kind's collection; over all namespaces when `namespace` is empty."""
+    row = RESOURCES[kind]
+    if not row.namespaced or not namespace:
+        return f"{row.prefix}/{row.plural}"
+    return f"{row.prefix}/namespaces/{quote(namespace, safe='')}/{row.plural}"
+
+
+def object_path(ref: ObjectRef) -> str:
+    """URL path of one object. Raises ValueError for an empty name or a missing namespace."""
+    if not ref.name:
+        raise ValueError(f"{ref.kind} without a name")
+    if RESOURCES[ref.kind].namespaced and not ref.namespace:
+        raise ValueError(f"{ref.kind} {ref.name} without a namespace")
+    return f"{collection_path(ref.kind, ref.namespace)}/{quote(ref.name, safe='')}"
