@@ -139,6 +139,12 @@ class Contract:
     id: str
     file: PurePosixPath
     invariants: tuple[Invariant, ...]
+    poll: float = 2.0  # interval at which predicates are asked again, where no profile says else
+    title: str = ""
+
+    def invariant(self, invariant_id: str) -> Invariant:
+        """The invariant of that id. Raises KeyError: callers pass ids of this contract."""
+        return {invariant.id: invariant for invariant in self.invariants}[invariant_id]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,52 @@
+"""One value, one sequence of bytes: RFC 8785 canonical JSON, and SHA-256 over bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NewType
+
+from pytest_sremut.errors import SremutError
+
+__all__ = ["CanonicalError", "Sha256", "canonical_json", "canonical_sha256", "sha256"]
+
+Sha256 = NewType("Sha256", str)
+"""64 lower-case hexadecimal digits."""
+
+
+class CanonicalError(SremutError):
+    """A value has no canonical JSON: a number JSON cannot carry exactly, or no JSON at all."""
+
+
+def canonical_json(value: Any, *, what: str = "value") -> bytes:
+    """The canonical bytes of a JSON value, without a final newline.
+
+    Args:
+        value: Mappings with text keys, lists, tuples, text, booleans, None, integers below 2^53
+            in magnitude, finite floats.
+        what: Names the value in the error.
+
+    Raises:
+        CanonicalError: Anything else stands in it.
+    """
+    import rfc8785
+
+    try:
+        return bytes(rfc8785.dumps(value))
+    except rfc8785.IntegerDomainError as error:
+        raise CanonicalError(f"{what}: integers of 2^53 and more are not exact: {error}") from None
+    except rfc8785.FloatDomainError as error:
+        raise CanonicalError(f"{what}: NaN and infinity are not JSON: {error}") from None
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise CanonicalError(f"{what}: not JSON: {error}") from None
+    except RecursionError:
+        raise CanonicalError(f"{what}: nested too deep, or inside itself") from None
+
+
+def sha256(data: bytes) -> Sha256:
+    """SHA-256 of bytes."""
+    return Sha256(hashlib.sha256(data).hexdigest())
+
+
+def canonical_sha256(value: Any, *, what: str = "value") -> Sha256:
+    """SHA-256 of the canonical bytes. Raises CanonicalError."""
+    return sha256(canonical_json(value, what=what))
