@@ -1,0 +1,136 @@
+"""The cryptography of a token, done by rfc3161-client on what we have taken apart ourselves.
+
+The library gets the token without its unsigned certificates, and exactly the chain that we chose:
+no certificate that anyone put into the token can become the signer or an anchor. Our own reading
+is handed over in place of the library's, because its parser refuses forms (BER, a fraction of a
+second with a trailing zero) whose signatures are sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import rfc3161_client
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+
+from pytest_sremut.attestation.certificates import Certificate
+from pytest_sremut.attestation.cms import Token
+from pytest_sremut.attestation.errors import SignatureInvalidError
+
+__all__ = ["SIGNATURE_ALGORITHMS", "WEAK_SIGNATURE_ALGORITHMS", "signed_by", "verify_signature"]
+
+SIGNATURE_ALGORITHMS = frozenset(
+    {
+        "1.2.840.113549.1.1.1",  # rsaEncryption: PKCS#1 v1.5 with the signer's digest
+        "1.2.840.113549.1.1.11",  # sha256, 384, 512 WithRSAEncryption
+        "1.2.840.113549.1.1.12",
+        "1.2.840.113549.1.1.13",
+        "1.2.840.10045.2.1",  # ecPublicKey: some authorities name the key, not the algorithm
+        "1.2.840.10045.4.3.2",  # ecdsa-with-SHA256, 384, 512
+        "1.2.840.10045.4.3.3",
+        "1.2.840.10045.4.3.4",
+    }
+)
+WEAK_SIGNATURE_ALGORITHMS = frozenset(
+    {
+        "1.2.840.113549.1.1.4",  # md5WithRSAEncryption
+        "1.2.840.113549.1.1.5",  # sha1WithRSAEncryption
+        "1.2.840.10045.4.1",  # ecdsa-with-SHA1
+        "1.2.840.10040.4.3",  # dsa-with-sha1
+    }
+)
+_HASHES: dict[str, hashes.HashAlgorithm] = {
+    "sha256": hashes.SHA256(),
+    "sha384": hashes.SHA384(),
+    "sha512": hashes.SHA512(),
+}
+
+
+def verify_signature(token: Token, chain: Sequence[Certificate]) -> None:
+    """Check the signature of `token` and the chain of its signer at the token's time.
+
+    Args:
+        token: The token; its digests are SHA-2.
+        chain: Signer first, pinned root last.
+
+    Raises:
+        SignatureInvalidError: It does not hold.
+    """
+    builder = rfc3161_client.VerifierBuilder(
+        tsa_certificate=chain[0].parsed,
+        intermediates=[certificate.parsed for certificate in chain[1:-1]],
+        roots=[chain[-1].parsed],
+    )
+    view = cast(rfc3161_client.TimeStampResponse, _View(token))
+    try:
+        builder.build().verify(view, token.info.imprint)
+    except (rfc3161_client.VerificationError, ValueError) as error:
+        if not signed_by(token, chain[0]):
+            raise SignatureInvalidError(
+                "the signature does not hold: it was not made over this token by the key of "
+                f"{chain[0].name}"
+            ) from error
+        raise SignatureInvalidError(
+            "the certificates do not hold together for a timestamp", details=[str(error)]
+        ) from error
+
+
+def signed_by(token: Token, signer: Certificate) -> bool:
+    """Whether `signer`'s key made the token's signature. Used to tell failures apart."""
+    algorithm = _HASHES.get(token.signer.digest_algorithm)
+    if algorithm is None:
+        return False
+    key = signer.parsed.public_key()
+    signature, signed = token.signer.signature, token.signer.signed_attributes
+    try:
+        match key:
+            case rsa.RSAPublicKey():
+                key.verify(signature, signed, padding.PKCS1v15(), algorithm)
+            case ec.EllipticCurvePublicKey():
+                key.verify(signature, signed, ec.ECDSA(algorithm))
+            case _:
+                return False
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+        return False
+    return True
+
+
+class _View:
+    """A token as `rfc3161_client.Verifier` reads a response: these properties and no others.
+
+    Nonce and policy are not given to the library: `verify` compares them itself.
+    """
+
+    status = rfc3161_client.PKIStatus.GRANTED
+
+    def __init__(self, token: Token) -> None:
+        self._token = token
+        self.tst_info = _ViewInfo(token)
+        self.signed_data = _ViewSignedData()
+
+    def time_stamp_token(self) -> bytes:
+        return self._token.bare
+
+
+class _ViewInfo:
+    def __init__(self, token: Token) -> None:
+        # Whole seconds, as certificates have: a fraction would put a token of the last valid
+        # second after the end of its own certificate.
+        self.gen_time = token.info.gen_time.replace(microsecond=0)
+        self.message_imprint = _ViewImprint(token.info.imprint)
+
+
+class _ViewImprint:
+    def __init__(self, imprint: bytes) -> None:
+        self.message = imprint
+
+
+class _ViewSignedData:
+    """The signed data after its unsigned certificates were taken out."""
+
+    def __init__(self) -> None:
+        self.certificates: set[bytes] = set()
+        self.signer_infos = {"the one that the token has"}  # only counted
