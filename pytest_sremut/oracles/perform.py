@@ -1,0 +1,130 @@
+"""One reading, whichever process it happens in.
+
+The oracle's exception becomes an ERROR reading, `SystemExit` included. What is not the oracle's
+comes out as it is: a refused write, a wrong name in the study, a person's Ctrl-C, a time limit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_sremut.cluster.port import KubeApi
+from pytest_sremut.errors import GuardRefusedError, UsageError
+from pytest_sremut.oracles import registry
+from pytest_sremut.oracles.context import GraderContext, identity_guard
+from pytest_sremut.oracles.port import Raised, Reading, json_ready, judge, why_no_verdict
+from pytest_sremut.oracles.request import OracleNode, ReadingRequest
+from pytest_sremut.study.verdict import Verdict
+
+__all__ = ["TimeLimitError", "perform", "raised_as_text"]
+
+_TEXT_LIMIT: Final = 64 << 10
+
+
+class TimeLimitError(BaseException):
+    """The hard limit of a reading passed; no `except Exception` of an oracle may swallow it."""
+
+
+def perform(request: ReadingRequest, api: KubeApi, *, instrument: str) -> Reading:
+    """Build the oracle and evaluate it once.
+
+    Raises:
+        UsageError: The study names something that does not exist.
+        GuardRefusedError: A grader of ours was about to write to another cluster.
+    """
+    guarded = identity_guard(api, request.cluster_uid)
+
+    def context_of(node: OracleNode) -> GraderContext:
+        return GraderContext(
+            api=api,
+            namespace=request.namespace,
+            target=request.target,
+            problem=node.problem,
+            baseline=request.baseline,
+            guarded=guarded,
+            timeout=request.timeout,
+        )
+
+    started = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    begun = time.perf_counter()
+    returned: Any = None
+    raised: Raised | None = None
+    try:
+        returned = registry.build(request.oracle, context_of).evaluate()
+    except (UsageError, GuardRefusedError, KeyboardInterrupt, TimeLimitError):
+        raise
+    except BaseException as error:
+        raised = raised_as_text(error)
+    elapsed = time.perf_counter() - begun
+    reason = f"{raised.type}: {raised.message}" if raised else why_no_verdict(returned)
+    return Reading(
+        oracle=request.oracle.id,
+        use=request.oracle.use,
+        instrument=instrument,
+        verdict=Verdict.ERROR if raised else judge(returned),
+        reason=reason,
+        returned=json_ready(returned),
+        exception=raised,
+        started=started,
+        elapsed=elapsed,
+        stdout="",
+        stderr="",
+        facts=_facts(request.oracle),
+    )
+
+
+def raised_as_text(error: BaseException) -> Raised:
+    """An exception's type, message and traceback, each bounded and encodable."""
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
+    try:
+        message = str(error)
+        trace = "".join(traceback.format_exception(error))
+    except Exception as broken:  # a foreign __str__ may raise anything
+        message = f"<its text raised {type(broken).__name__}>"
+        trace = "".join(traceback.format_tb(error.__traceback__))
+    return Raised(type=_bounded(name), message=_bounded(message), traceback=_bounded(trace))
+
+
+def _bounded(text: str) -> str:
+    clean = text.encode("utf-8", "backslashreplace").decode()
+    return clean if len(clean) <= _TEXT_LIMIT else clean[:_TEXT_LIMIT] + "..."
+
+
+def _facts(node: OracleNode) -> dict[str, Any]:
+    modules = sorted({registry.module_of(part.use) for part in node.walk()})
+    return {**_versions(), "modules": {module: _digest(module) for module in modules}}
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    versions = {"python": platform.python_version()}
+    for distribution in ("kubernetes", "pytest-sremut"):
+        try:
+            versions[distribution] = metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            versions[distribution] = "not installed"
+    return versions
+
+
+def _digest(module: str) -> str:
+    """SHA-256 of the source file that the module was loaded from; empty when it has none."""
+    origin = getattr(sys.modules.get(module), "__file__", None)
+    if not origin:
+        return ""
+    try:
+        return hashlib.sha256(Path(origin).read_bytes()).hexdigest()
+    except OSError:
+        return ""
