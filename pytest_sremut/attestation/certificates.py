@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -154,13 +155,11 @@ def build_chain(
     at_hand = [root for root in roots.values() if root is not None]
     known = {signer.sha256, *(root.sha256 for root in at_hand)}
     for data in others:
-        try:
-            certificate = load(data)
-        except CertificateError:
-            continue  # it cannot be part of a chain
-        if certificate.sha256 not in known:
-            known.add(certificate.sha256)
-            at_hand.append(certificate)
+        fingerprint = hashlib.sha256(data).hexdigest()
+        if fingerprint not in known:
+            known.add(fingerprint)
+            with suppress(CertificateError):  # it cannot be part of a chain
+                at_hand.append(load(data))
     at_hand.sort(key=lambda certificate: not certificate.valid_at(when))
     dead_ends: list[Certificate] = []
     found = _climb((signer,), at_hand, roots, dead_ends)
@@ -183,7 +182,7 @@ def _climb(
 ) -> tuple[Certificate, ...] | None:
     """Depth first, because two certificates may share a name."""
     last = chain[-1]
-    if len(chain) < _MAX_CHAIN and not last.self_issued:
+    if len(chain) < _MAX_CHAIN:
         for issuer in at_hand:
             if issuer.sha256 in {step.sha256 for step in chain}:
                 continue

@@ -11,6 +11,7 @@ Rules:
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = [
@@ -47,6 +48,7 @@ SET = 0x31
 
 _CONSTRUCTED = 0x20
 _MAX_DEPTH = 32  # a token nests about 16 deep; deeper input is an attack on the stack
+_MAX_OID = 64  # octets
 _STRING_TAGS = frozenset({BIT_STRING, OCTET_STRING, UTF8_STRING, GENERALIZED_TIME})
 
 
@@ -143,8 +145,14 @@ def integer(element: Element) -> int:
 
 def oid(element: Element) -> str:
     """An OBJECT IDENTIFIER, dotted."""
-    contents = element.contents
-    if element.tag != OID or not contents or contents[-1] & 0x80 or len(contents) > 64:
+    if element.tag != OID:
+        raise DerError("expected an OBJECT IDENTIFIER")
+    return _dotted(element.contents)
+
+
+@lru_cache(maxsize=256)  # a token holds fifteen, and they are always the same ones
+def _dotted(contents: bytes) -> str:
+    if not contents or contents[-1] & 0x80 or len(contents) > _MAX_OID:
         raise DerError("expected an OBJECT IDENTIFIER")
     arcs: list[int] = []
     value = 0

@@ -52,8 +52,7 @@ def build_query(data: bytes, *, hash_algorithm: str = "sha256", policy: str | No
             "hash_algorithm": {"algorithm": hash_algorithm},
             "hashed_message": hashlib.new(hash_algorithm, data).digest(),
         },
-        # A nonce of full width: with the top bit clear an authority that counts bits is content.
-        "nonce": secrets.randbits(_NONCE_BITS - 1) | 1 << (_NONCE_BITS - 2),
+        "nonce": secrets.randbits(_NONCE_BITS),
         "cert_req": True,
     }
     if policy is not None:

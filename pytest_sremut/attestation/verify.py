@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -85,7 +85,7 @@ class VerifiedToken:
     independence: str  # "independent" | "self-issued, no independent clock"
     nonce: Literal["checked", "not checked"]
     checks: tuple[tuple[str, str], ...]  # (name, detail), in the order in which they were made
-    chain: tuple[bytes, ...]  # DER, signer first, root last
+    chain: tuple[bytes, ...] = field(repr=False)  # DER, signer first, root last
 
     @property
     def earliest(self) -> datetime:
