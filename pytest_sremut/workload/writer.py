@@ -1,0 +1,106 @@
+"""wrk2's report (with its latency option) of one round, as lines.
+
+Lines that wrk2 leaves out are left out: `Socket errors` and `Non-2xx or 3xx responses` only stand
+there when there were some, and the dashed line directly precedes the count of requests.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from pytest_sremut.workload.load import Plan, Totals
+from pytest_sremut.workload.units import format_rate, format_size, format_time
+
+__all__ = ["head_lines", "report_lines"]
+
+_PERCENTILES = (50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0)
+_SPECTRUM = (0.0, 0.5, 0.75, 0.875, 0.9375, 0.96875, 0.984375, 1.0)
+
+
+def head_lines(plan: Plan, url: str) -> list[str]:
+    """What wrk2 prints when it begins."""
+    return [
+        f"Running {plan.duration:g}s test @ {url}",
+        f"  {plan.threads} threads and {plan.connections} connections",
+    ]
+
+
+def report_lines(plan: Plan, totals: Totals) -> list[str]:
+    """What wrk2 prints when it ends."""
+    latencies = sorted(totals.latencies)
+    lines = ["  Thread Stats   Avg      Stdev     Max   +/- Stdev"]
+    lines.append("    Latency " + _row(latencies, times=True))
+    lines.append("    Req/Sec " + _row(_per_thread(plan, totals), times=False))
+    lines.append("  Latency Distribution (HdrHistogram - Recorded Latency)")
+    for percent in _PERCENTILES:
+        lines.append(f"{percent:7.3f}%  {format_time(_at(latencies, percent / 100)):>9}")
+    lines += ["", *_spectrum(latencies)]
+    lines.append("-" * 58)
+    size, took = format_size(totals.received), format_time(totals.elapsed)
+    lines.append(f"  {totals.completed} requests in {took}, {size} read")
+    if totals.socket_errors:
+        lines.append(
+            f"  Socket errors: connect {totals.connect}, read {totals.read}, "
+            f"write {totals.write}, timeout {totals.timeout}"
+        )
+    if totals.failed:
+        lines.append(f"  Non-2xx or 3xx responses: {totals.failed}")
+    lines.append(f"Requests/sec: {totals.completed / totals.elapsed:9.2f}")
+    lines.append(f"Transfer/sec: {format_size(totals.received / totals.elapsed):>10}")
+    return lines
+
+
+def _at(ordered: Sequence[float], quantile: float) -> float:
+    """The smallest value that is not exceeded by that part of them; 0 without any, as wrk2."""
+    if not ordered:
+        return 0.0
+    return ordered[max(math.ceil(quantile * len(ordered)), 1) - 1]
+
+
+def _row(values: Sequence[float], *, times: bool) -> str:
+    """Mean, standard deviation, maximum and the part within one deviation of the mean."""
+    if not values:
+        unit = "-nanus" if times else "-nan"
+        return f"{unit:>8}  {unit:>8}  {unit:>8}   -nan%"
+    mean, spread = statistics.fmean(values), statistics.pstdev(values)
+    within = sum(abs(value - mean) <= spread for value in values) / len(values)
+    show = format_time if times else format_rate
+    cells = (show(mean), show(spread), show(max(values)))
+    return "  ".join(f"{cell:>8}" for cell in cells) + f"   {100 * within:5.2f}%"
+
+
+def _per_thread(plan: Plan, totals: Totals) -> list[float]:
+    """Requests a second of each thread: connection n belongs to thread n modulo threads."""
+    if not totals.completed:
+        return []
+    counts = [0] * plan.threads
+    for number, completed in enumerate(totals.per_connection):
+        counts[number % plan.threads] += completed
+    return [count / totals.elapsed for count in counts]
+
+
+def _spectrum(ordered: Sequence[float]) -> list[str]:
+    lines = [
+        "  Detailed Percentile spectrum:",
+        "       Value   Percentile   TotalCount 1/(1-Percentile)",
+        "",
+    ]
+    total = len(ordered)
+    for quantile in _SPECTRUM:
+        value = _at(ordered, quantile) * 1000
+        count = max(math.ceil(quantile * total), min(total, 1))
+        inverse = "inf" if quantile == 1 else f"{1 / (1 - quantile):.2f}"
+        lines.append(f"{value:12.3f} {quantile:12.6f} {count:12d} {inverse:>12}")
+    mean = statistics.fmean(ordered) * 1000 if ordered else math.nan
+    spread = statistics.pstdev(ordered) * 1000 if ordered else math.nan
+    top = ordered[-1] * 1000 if ordered else 0.0
+    lines.append(f"#[Mean    = {_plain(mean)}, StdDeviation   = {_plain(spread)}]")
+    lines.append(f"#[Max     = {_plain(top)}, Total count    = {total:12d}]")
+    lines.append(f"#[Buckets = {27:12d}, SubBuckets     = {2048:12d}]")
+    return lines
+
+
+def _plain(milliseconds: float) -> str:
+    return f"{'-nan':>12}" if math.isnan(milliseconds) else f"{milliseconds:12.3f}"
