@@ -1,0 +1,108 @@
+"""An existing cluster, by the name of a kubeconfig context that was allowed on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_sremut.cluster.client import KubeClient, load
+from pytest_sremut.cluster.identity import read_identity
+from pytest_sremut.cluster.port import ClusterFacts, ClusterIdentity, Failed, KubeApi
+from pytest_sremut.errors import UsageError
+
+__all__ = ["ContextCluster", "kubeconfig_path"]
+
+
+def kubeconfig_path(environ: Mapping[str, str]) -> Path:
+    """`$KUBECONFIG` or `~/.kube/config`; one file, because a merged view has no identity.
+
+    Raises:
+        UsageError: `$KUBECONFIG` lists several files, or there is no such file.
+    """
+    text = environ.get("KUBECONFIG", "")
+    if ":" in text.strip(":"):
+        raise UsageError(f"KUBECONFIG lists several files ({text}); allowed: exactly one")
+    path = Path(text.strip(":") or "~/.kube/config").expanduser()
+    if not path.is_file():
+        raise UsageError(f"there is no kubeconfig {path}; set KUBECONFIG to one")
+    return path
+
+
+class ContextCluster:
+    """A cluster that we did not make and do not take down. See `Cluster`."""
+
+    def __init__(self, client: KubeClient, *, kubeconfig: Path, context: str) -> None:
+        self._client = client
+        self._kubeconfig = kubeconfig
+        self._context = context
+
+    @classmethod
+    def open(cls, kubeconfig: Path, context: str, *, allowed: Collection[str]) -> ContextCluster:
+        """Connect to a context.
+
+        Raises:
+            UsageError: The context was not allowed by name, or is not in the file.
+        """
+        if context not in allowed:
+            named = ", ".join(sorted(allowed)) or "none"
+            raise UsageError(
+                f"context {context!r} is not allowed (allowed: {named}): the audit deletes and "
+                f"creates objects there; name it with --sremut-allow-context={context}"
+            )
+        return cls(load(kubeconfig, context), kubeconfig=kubeconfig, context=context)
+
+    @property
+    def name(self) -> str:
+        """The context's name: this cluster has no other."""
+        return self._context
+
+    @property
+    def context(self) -> str:
+        """The kubeconfig context."""
+        return self._context
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The kubeconfig file."""
+        return self._kubeconfig
+
+    @property
+    def api(self) -> KubeApi:
+        """The client."""
+        return self._client
+
+    def identity(self) -> ClusterIdentity:
+        """See `Cluster`."""
+        return read_identity(self._client, self._client.server)
+
+    def facts(self) -> ClusterFacts:
+        """Version and number of nodes; never the address, which may tell who you are."""
+        version, nodes = self._client.version(), self._client.list("Node", "")
+        values: dict[str, Any] = {
+            "server_version": None if isinstance(version, Failed) else version.get("gitVersion"),
+            "nodes": None if isinstance(nodes, Failed) else len(nodes.items),
+        }
+        return ClusterFacts(kind="context", name=self.name, context=self._context, values=values)
+
+    def fit_for_verdicts(self, *, timeout: float) -> Sequence[str]:  # noqa: ARG002 - reads only
+        """Every node is there and Ready."""
+        nodes = self._client.list("Node", "")
+        if isinstance(nodes, Failed):
+            return [f"the nodes cannot be read: {nodes.reason}: {nodes.message}"]
+        if not nodes.items:
+            return ["the cluster has no node"]
+        return [
+            f"node {node['metadata']['name']} is not Ready"
+            for node in nodes.items
+            if not _node_ready(node)
+        ]
+
+    def close(self) -> None:
+        """Close the connections; the cluster stays."""
+        self._client.close()
+
+
+def _node_ready(node: Mapping[str, Any]) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)

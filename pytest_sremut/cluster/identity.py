@@ -1,0 +1,31 @@
+"""Which cluster is this? Read each time it is asked, since a context can be pointed elsewhere."""
+
+from __future__ import annotations
+
+from pytest_sremut.cluster.port import ClusterIdentity, Failed, KubeApi, ObjectRef, Present
+from pytest_sremut.errors import ClusterUnavailableError
+
+__all__ = ["read_identity"]
+
+
+def read_identity(api: KubeApi, server: str) -> ClusterIdentity:
+    """UID of the kube-system namespace and the server's version.
+
+    Raises:
+        ClusterUnavailableError: Either cannot be read; an absent kube-system is no identity.
+    """
+    namespace = api.get(ObjectRef(kind="Namespace", namespace="", name="kube-system"))
+    if not isinstance(namespace, Present):
+        detail = namespace.message if isinstance(namespace, Failed) else "it does not exist"
+        raise ClusterUnavailableError(f"namespace kube-system cannot be read: {detail}")
+    version = api.version()
+    if isinstance(version, Failed):
+        raise ClusterUnavailableError(
+            f"{version.what}: {version.reason}: {version.message}",
+            status=version.status,
+            reason=version.reason,
+        )
+    uid, release = namespace.body["metadata"].get("uid"), version.get("gitVersion")
+    if not isinstance(uid, str) or not uid or not isinstance(release, str):
+        raise ClusterUnavailableError("the cluster tells neither its UID nor its version")
+    return ClusterIdentity(kube_system_uid=uid, server_version=release, server=server)

@@ -1,0 +1,178 @@
+"""One session at a time on one cluster, and none on a cluster that was left mutated.
+
+The lock is on the cluster's identity (UID of kube-system), so two contexts that lead to the same
+cluster exclude each other. It is a lock of the operating system: it ends with its holder, however
+that dies. The *dirty mark* is a file and outlives everybody: it stands from before the first write
+of a run until its restoration was verified.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from filelock import FileLock, Timeout
+
+from pytest_sremut.cluster.port import ClusterIdentity
+from pytest_sremut.errors import UsageError
+
+__all__ = ["DirtyMark", "Lease", "default_directory"]
+
+_SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+
+
+def default_directory(environ: Mapping[str, str]) -> Path:
+    """Where leases of this user are kept."""
+    state = environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "sremut" / "leases"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirtyMark:
+    """Who left a cluster mutated."""
+
+    session: str
+    run: str
+    journal: str  # path of the attempt's journal, from which `sremut recover` works
+
+
+class Lease:
+    """An exclusive lease of one cluster. A context manager; `release` may be called twice."""
+
+    def __init__(self, *, lock: FileLock, stem: Path, session: str) -> None:
+        self._lock = lock
+        self._stem = stem
+        self._session = session
+
+    @classmethod
+    def acquire(
+        cls,
+        identity: ClusterIdentity,
+        *,
+        directory: Path,
+        session: str,
+        timeout: float = 0.0,
+        allow_dirty: bool = False,
+    ) -> Lease:
+        """Lease the cluster, waiting for another session at most `timeout` seconds.
+
+        Args:
+            identity: Of the cluster.
+            directory: Where lock and mark are kept; made where it does not exist.
+            session: Who we are, for the other session's message.
+            timeout: Seconds to wait.
+            allow_dirty: For `sremut recover` only.
+
+        Raises:
+            UsageError: Another session holds it, it was left mutated, or the directory is not
+                writable.
+        """
+        uid = identity.kube_system_uid
+        name = uid if _SAFE.fullmatch(uid) else hashlib.sha256(uid.encode()).hexdigest()
+        stem = directory / name
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(stem.with_suffix(".lock"), timeout=timeout, thread_local=False)
+            lock.acquire()
+        except Timeout:
+            raise UsageError(
+                f"cluster {identity.server} is in use by {_holder(stem)}; one session at a time "
+                f"(waited {timeout:g} s)"
+            ) from None
+        except OSError as error:
+            raise UsageError(f"cannot lease a cluster in {directory}: {error}") from error
+        lease = cls(lock=lock, stem=stem, session=session)
+        try:
+            if not allow_dirty and (mark := lease.dirty()) is not None:
+                raise UsageError(  # noqa: TRY301 - the lock is given back below
+                    f"cluster {identity.server} was left mutated by session {mark.session}, run "
+                    f"{mark.run} (journal {mark.journal}): put it back with `sremut recover`"
+                )
+            _write(stem.with_suffix(".holder"), {"session": session, "pid": os.getpid()})
+        except BaseException:
+            lock.release()
+            raise
+        return lease
+
+    def dirty(self) -> DirtyMark | None:
+        """The mark that stands, one with question marks where it cannot be read."""
+        try:
+            body = json.loads(self._stem.with_suffix(".dirty").read_bytes())
+            return DirtyMark(
+                session=str(body["session"]), run=str(body["run"]), journal=str(body["journal"])
+            )
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return DirtyMark(session="?", run="?", journal="?")
+
+    def mark_dirty(self, *, run: str, journal: Path) -> None:
+        """Durably note that the cluster is about to be mutated. Raises UsageError."""
+        mark = {"session": self._session, "run": run, "journal": str(journal)}
+        _write(self._stem.with_suffix(".dirty"), mark)
+
+    def mark_clean(self) -> None:
+        """Durably note that the cluster is as it was."""
+        self._stem.with_suffix(".dirty").unlink(missing_ok=True)
+        _sync_directory(self._stem.parent)
+
+    def release(self) -> None:
+        """Give the cluster back; a dirty mark stays."""
+        if self._lock.is_locked:
+            with contextlib.suppress(OSError):
+                self._stem.with_suffix(".holder").unlink(missing_ok=True)
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _holder(stem: Path) -> str:
+    try:
+        body = json.loads(stem.with_suffix(".holder").read_bytes())
+        return f"session {body['session']} (process {body['pid']})"
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return "another session"
+
+
+def _write(path: Path, body: Mapping[str, Any]) -> None:
+    """Write durably: a crash leaves the old file or the new one, whole."""
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(json.dumps(body, sort_keys=True).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error}") from error
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
