@@ -1,0 +1,407 @@
+"""One attempt's directory: everything is written once, and referred to by SHA-256.
+
+    attempt.json            who this is, written before anything else
+    journal.jsonl           hash-chained transitions, intents and receipts
+    states/<state>.json     one per finished state
+    raw/...                 raw bytes: objects, returned values, logs
+    <stream>                append-only files such as sampler.jsonl
+    record.json             all of the above by SHA-256, and how it ended
+
+Raw evidence comes before what is concluded from it; the record is last. An attempt whose record
+or closing entry is missing died, and whatever it had finished by then still stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pytest_sremut.errors import EvidenceError
+from pytest_sremut.evidence.atomic import (
+    fsync_directory,
+    make_directory,
+    reason_of,
+    write_all,
+    write_new,
+)
+from pytest_sremut.evidence.check import checked, plain
+from pytest_sremut.evidence.clock import Clock, rfc3339
+from pytest_sremut.evidence.identity import AttemptIdentity
+from pytest_sremut.evidence.journal import Journal
+from pytest_sremut.evidence.rawref import RawRef, is_safe_name
+from pytest_sremut.study.canonical import CanonicalError, canonical_json
+from pytest_sremut.study.verdict import Outcome, State
+
+__all__ = ["RESERVED", "AppendStream", "Attempt"]
+
+RESERVED: Final = frozenset({"attempt.json", "journal.jsonl", "record.json", "states", "raw"})
+"""Names in an attempt's directory that no stream may take."""
+
+Closing = Callable[[Mapping[str, Any]], None]
+
+
+class AppendStream:
+    """A file that grows by whole lines. Safe to use from several threads.
+
+    Each `write` is one write call; the bytes are forced to the disk when it is closed. What a
+    crash leaves is a prefix, possibly with an incomplete last line.
+    """
+
+    def __init__(self, path: Path, name: str, *, on_close: Callable[[RawRef], None]) -> None:
+        self._path = path
+        self._name = name
+        self._on_close = on_close
+        self._lock = threading.Lock()
+        self._digest = hashlib.sha256()
+        self._size = 0
+        self._reference: RawRef | None = None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(path, flags, 0o644)
+            fsync_directory(path.parent)
+        except FileExistsError:
+            raise EvidenceError(f"{path}: exists already; evidence is never overwritten") from None
+        except OSError as error:
+            raise EvidenceError(f"{path}: cannot be created: {reason_of(error)}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def write(self, value: Mapping[str, Any]) -> None:
+        """Append a JSON object as one canonical line. Raises EvidenceError."""
+        try:
+            line = canonical_json(value)
+        except CanonicalError as error:
+            raise EvidenceError(f"{self._path}: {error}") from error
+        self.write_bytes(line + b"\n")
+
+    def write_bytes(self, data: bytes) -> None:
+        """Append bytes as they are. Raises EvidenceError."""
+        with self._lock:
+            if self._reference is not None:
+                raise EvidenceError(f"{self._path}: is closed")
+            try:
+                write_all(self._descriptor, data)
+            except OSError as error:
+                # What of it was written must not stay: the digest does not cover it.
+                self._take_back(error)
+            self._digest.update(data)
+            self._size += len(data)
+
+    def close(self) -> RawRef:
+        """Make the file durable and say what it holds; idempotent. Raises EvidenceError."""
+        with self._lock:
+            if self._reference is not None:
+                return self._reference
+            try:
+                os.fsync(self._descriptor)
+            except OSError as error:
+                raise EvidenceError(
+                    f"{self._path}: cannot be made durable: {reason_of(error)}"
+                ) from error
+            finally:
+                os.close(self._descriptor)
+                self._reference = RawRef(
+                    path=self._name, sha256=self._digest.hexdigest(), size=self._size
+                )
+        self._on_close(self._reference)
+        return self._reference
+
+    def _take_back(self, error: OSError) -> None:
+        try:
+            os.ftruncate(self._descriptor, self._size)
+        except OSError as second:
+            raise EvidenceError(
+                f"{self._path}: half a line is written and stays: {reason_of(second)}"
+            ) from error
+        raise EvidenceError(f"{self._path}: cannot be written: {reason_of(error)}") from error
+
+
+class Attempt:
+    """An open attempt. Made by `EvidenceRoot.begin`, never directly.
+
+    Args:
+        directory: Exists and is empty.
+        identity: What it is an attempt at.
+        number: Of the attempt at its run, from 1.
+        sequence: Of the attempt in its evidence directory, from 1.
+        boot_id: Recorded with every monotonic time.
+        clock: Where times come from.
+        closing: Writes the closing entry of the attempt ledger.
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        identity: AttemptIdentity,
+        number: int,
+        sequence: int,
+        boot_id: str,
+        clock: Clock,
+        closing: Closing,
+    ) -> None:
+        self._directory = directory
+        self._identity = identity
+        self._number = number
+        self._sequence = sequence
+        self._clock = clock
+        self._closing = closing
+        self._opened = rfc3339(clock.now())
+        self._lock = threading.Lock()
+        self._raw: dict[str, RawRef] = {}
+        self._states: dict[State, RawRef] = {}
+        self._streams: list[AppendStream] = []
+        self._ending: dict[str, Any] | None = None
+        self._closed = False
+        head: dict[str, Any] = {
+            "schema": "sremut/attempt/v1",
+            **identity.as_json(),
+            "attempt": number,
+            "sequence": sequence,
+            "opened": self._opened,
+            "boot_id": boot_id,
+            "pid": os.getpid(),
+        }
+        what = f"{directory}: attempt.json"
+        self._head = self._write(
+            "attempt.json", _canonical(checked("attempt", plain(head), what=what), what=what)
+        )
+        self._journal = Journal(
+            directory / "journal.jsonl",
+            run=identity.run,
+            attempt=number,
+            boot_id=boot_id,
+            clock=clock,
+        )
+
+    @property
+    def directory(self) -> Path:
+        """Where everything of it stands."""
+        return self._directory
+
+    @property
+    def identity(self) -> AttemptIdentity:
+        """What it is an attempt at."""
+        return self._identity
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self._identity.run
+
+    @property
+    def number(self) -> int:
+        """Of this attempt at its run, from 1."""
+        return self._number
+
+    @property
+    def journal(self) -> Journal:
+        """Its journal."""
+        return self._journal
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has said how it ended."""
+        return self._closed
+
+    def raw(self, name: str, data: bytes) -> RawRef:
+        """Keep bytes under `raw/<name>`; a leading `raw/` may be given or left out.
+
+        Args:
+            name: Plain segments, `/` between them; not used before in this attempt.
+            data: Already redacted where they come from a cluster.
+
+        Raises:
+            EvidenceError: The name is not allowed or taken, or the file cannot be written.
+        """
+        inside = name.removeprefix("raw/")
+        reference = self._write(f"raw/{inside}", data)
+        with self._lock:
+            self._raw[reference.path] = reference
+        return reference
+
+    def json(self, name: str, value: Any) -> RawRef:
+        """Keep a JSON value as canonical JSON under `raw/<name>`. Raises EvidenceError."""
+        return self.raw(name, _canonical(value, what=f"{self._directory}: raw/{name}"))
+
+    def stream(self, name: str) -> AppendStream:
+        """Begin an append-only file of that name beside the record. Raises EvidenceError."""
+        self._refuse_if_closed(name)
+        if not is_safe_name(name) or "/" in name or name in RESERVED:
+            raise EvidenceError(f"{self._directory}: {name!r}: no name for a stream")
+        stream = AppendStream(self._directory / name, name, on_close=self._keep)
+        self._streams.append(stream)
+        return stream
+
+    def finish_state(self, state: State, record: Mapping[str, Any]) -> RawRef:
+        """Write a state's record; afterwards the state survives whatever happens.
+
+        Args:
+            state: The state that is finished.
+            record: A `sremut/state/v1` record. `schema`, `study`, `run`, `attempt`, `state` and
+                `registration` may be left out; given, they must be this attempt's.
+
+        Raises:
+            EvidenceError: It does not satisfy the schema, speaks of another attempt, or refers to
+                raw evidence that this attempt does not hold; or it cannot be written.
+        """
+        own = {
+            "schema": "sremut/state/v1",
+            "study": self._identity.study,
+            "run": self._identity.run,
+            "attempt": self._number,
+            "state": state.value,
+            "registration": self._identity.registration.value,
+        }
+        what = f"{self._directory}: states/{state.value}.json"
+        value = self._completed(own, record, what)
+        checked("state", value, what=what)
+        self._check_references(value, what)
+        reference = self._write(f"states/{state.value}.json", _canonical(value, what=what))
+        with self._lock:
+            self._states[state] = reference
+        self._journal.append(
+            "STATE_RECORDED", {"state": state.value}, references=[reference.sha256]
+        )
+        return reference
+
+    def close(self, *, outcome: Outcome, reason: str, record: Mapping[str, Any]) -> RawRef:
+        """Write the record and then the closing entry of the attempt ledger.
+
+        Args:
+            outcome: How the attempt ended. `COMPLETE` needs all three states.
+            reason: One sentence; empty only where the outcome is `COMPLETE`.
+            record: What only the caller knows of a `sremut/record/v1`: any of `instruments`,
+                `timings`, `waiting`, `facts`, `sampler` (a RAWREF or None), `cluster`.
+
+        Raises:
+            EvidenceError: As for `finish_state`. The attempt then stays open: it may be closed
+                again, and reads as died until then.
+        """
+        self._refuse_if_closed("record.json")
+        if not reason and outcome is not Outcome.COMPLETE:
+            raise EvidenceError(f"{self._directory}: outcome {outcome} without a reason")
+        if self._ending is None:  # else the record stands and only the ledger's entry is missing
+            self._ending = self._write_record(outcome, reason, record)
+        self._closing(self._ending)
+        self._closed = True
+        self._journal.close()
+        return RawRef.from_json(self._ending["record"])
+
+    # -- helpers -----------------------------------------------------------------------------
+
+    def _write_record(
+        self, outcome: Outcome, reason: str, record: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Write record.json; returns what the ledger's closing entry says."""
+        for stream in self._streams:
+            stream.close()
+        what = f"{self._directory}: record.json"
+        journal = self._journal_reference(outcome)
+        own = {
+            **self._identity.as_json(),
+            "schema": "sremut/record/v1",
+            "attempt": self._number,
+            "sequence": self._sequence,
+            "opened": self._opened,
+            "closed": rfc3339(self._clock.now()),
+            "outcome": outcome.value,
+            "reason": reason,
+            "identity": self._head.as_json(),
+            "journal": journal,
+            "states": {state.value: ref.as_json() for state, ref in self._states.items()},
+            "raw": [self._raw[path].as_json() for path in sorted(self._raw)],
+        }
+        if "cluster" in record:
+            own.pop("cluster")  # what was known when it began; by now there is more
+        empty: dict[str, Any] = {"instruments": {}, "timings": {}, "waiting": {}, "facts": {}}
+        value = self._completed(own, {"sampler": None, **empty, **record}, what)
+        checked("record", value, what=what)
+        self._check_references(value, what)
+        reference = self._write("record.json", _canonical(value, what=what))
+        return {
+            "closed": value["closed"],
+            "outcome": outcome.value,
+            "reason": reason,
+            "record": reference.as_json(),
+            "journal_head": journal["head"],
+        }
+
+    def _write(self, name: str, data: bytes) -> RawRef:
+        self._refuse_if_closed(name)
+        if not is_safe_name(name):
+            raise EvidenceError(f"{self._directory}: {name!r}: no name for an evidence file")
+        path = self._directory / name
+        if path.parent != self._directory:
+            make_directory(path.parent)
+        write_new(path, data)
+        return RawRef.of(name, data)
+
+    def _keep(self, reference: RawRef) -> None:
+        with self._lock:
+            self._raw[reference.path] = reference
+
+    def _refuse_if_closed(self, name: str) -> None:
+        if self._closed:
+            raise EvidenceError(f"{self._directory}: is closed; {name} would come too late")
+
+    def _completed(
+        self, own: Mapping[str, Any], given: Mapping[str, Any], what: str
+    ) -> dict[str, Any]:
+        for key, value in own.items():
+            if key in given and plain(given[key]) != plain(value):
+                raise EvidenceError(f"{what}: {key} is {given[key]!r}, of this attempt {value!r}")
+        completed: dict[str, Any] = plain({**given, **own})
+        return completed
+
+    def _check_references(self, value: Mapping[str, Any], what: str) -> None:
+        """Every RAWREF in a record is a file that this attempt wrote, with these bytes."""
+        with self._lock:
+            known = {**self._raw, **{ref.path: ref for ref in self._states.values()}}
+        known[self._head.path] = self._head
+        for reference in references_in(value):
+            if known.get(reference.path) != reference:
+                raise EvidenceError(
+                    f"{what}: refers to {reference.path}, which this attempt did not write so"
+                )
+
+    def _journal_reference(self, outcome: Outcome) -> dict[str, Any]:
+        """The journal up to and with its last entry, which says how the attempt ends."""
+        self._journal.append("CLOSING", {"outcome": outcome.value})
+        try:
+            data = self._journal.path.read_bytes()
+        except OSError as error:
+            raise EvidenceError(
+                f"{self._journal.path}: cannot be read: {reason_of(error)}"
+            ) from error
+        return {
+            **RawRef.of("journal.jsonl", data).as_json(),
+            "head": self._journal.head,
+            "entries": self._journal.entries,
+        }
+
+
+def references_in(value: Any) -> list[RawRef]:
+    """Every `{"path", "sha256", "size"}` anywhere in a record."""
+    if isinstance(value, Mapping):
+        if value.keys() == {"path", "sha256", "size"}:
+            return [RawRef.from_json(value)]
+        return [ref for item in value.values() for ref in references_in(item)]
+    if isinstance(value, list | tuple):
+        return [ref for item in value for ref in references_in(item)]
+    return []
+
+
+def _canonical(value: Any, *, what: str) -> bytes:
+    try:
+        return canonical_json(value)
+    except CanonicalError as error:
+        raise EvidenceError(f"{what}: {error}") from error

@@ -1,0 +1,48 @@
+"""Checks a record against its schema, in words that name the record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_sremut.errors import EvidenceError
+from pytest_sremut.study.schema import describe, validator_for
+from pytest_sremut.study.yamlevents import dotted_path
+
+__all__ = ["checked", "parse_checked", "plain"]
+
+
+def checked(name: str, value: Any, *, what: str) -> Mapping[str, Any]:
+    """`value`, which satisfies the schema `name` (state, record, attempt, attempt-ledger).
+
+    Raises:
+        EvidenceError: It does not; names `what`, the place in it, what stands there and what may.
+    """
+    validator = validator_for("pytest_sremut.evidence", name)
+    told = sorted(describe(error) for error in validator.iter_errors(value))
+    if told:
+        path, found, allowed = told[0]
+        where = dotted_path(path)
+        place = f"{what}: {where}" if where else what
+        raise EvidenceError(f"{place}: found {found}; allowed: {allowed}")
+    assert isinstance(value, Mapping)
+    return value
+
+
+def parse_checked(name: str, data: bytes, *, what: str) -> Mapping[str, Any]:
+    """The JSON value of `data`, which satisfies the schema. Raises EvidenceError."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise EvidenceError(f"{what}: not JSON: {error}") from None
+    return checked(name, value, what=what)
+
+
+def plain(value: Any) -> Any:
+    """A copy in which every mapping is a dict and every tuple a list, as JSON would give back."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value

@@ -1,0 +1,132 @@
+"""Who made a piece of evidence: product, process, boot, session, and which files were studied."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import pytest_sremut
+from pytest_sremut.errors import EvidenceError
+from pytest_sremut.evidence.atomic import reason_of
+from pytest_sremut.evidence.clock import Clock
+from pytest_sremut.study.model import Protocol
+from pytest_sremut.study.verdict import Registration
+
+__all__ = [
+    "AttemptIdentity",
+    "boot_id",
+    "file_digests",
+    "new_session_id",
+    "product_digest",
+    "product_facts",
+    "protocol_facts",
+]
+
+_OWN_FILES: Final = frozenset({".py", ".json"})
+_DEPENDENCIES: Final = ("jsonpatch", "jsonschema", "kubernetes", "pytest", "PyYAML", "rfc8785")
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptIdentity:
+    """What an attempt is an attempt at, and under which conditions. All of it is recorded."""
+
+    study: str
+    run: str
+    mutant: str
+    repetition: int  # from 1
+    registration: Registration
+    session: str
+    files: Mapping[str, str]  # role -> SHA-256 of the study's file, see `file_digests`
+    profile: str
+    protocol: Mapping[str, Any] = field(default_factory=dict)  # `protocol_facts`
+    cluster: Mapping[str, Any] = field(default_factory=dict)  # kind, name, context, facts
+    product: Mapping[str, Any] = field(default_factory=dict)  # `product_facts`
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON-ready, enumerations as text."""
+        return {
+            "study": self.study,
+            "run": self.run,
+            "mutant": self.mutant,
+            "repetition": self.repetition,
+            "registration": self.registration.value,
+            "session": self.session,
+            "files": dict(self.files),
+            "profile": self.profile,
+            "protocol": dict(self.protocol),
+            "cluster": dict(self.cluster),
+            "product": dict(self.product),
+        }
+
+
+def file_digests(root: Path, files: Mapping[str, PurePosixPath]) -> dict[str, str]:
+    """SHA-256 of a study's files (`Study.frozen`), by role. Raises EvidenceError."""
+    digests: dict[str, str] = {}
+    for role, file in files.items():
+        try:
+            digests[role] = hashlib.sha256((root / file).read_bytes()).hexdigest()
+        except OSError as error:
+            raise EvidenceError(f"{file}: cannot be read: {reason_of(error)}") from error
+    return digests
+
+
+def protocol_facts(protocol: Protocol) -> dict[str, Any]:
+    """The numbers of a profile as a record keeps them."""
+    facts = asdict(protocol)
+    facts["deadlines"] = dict(protocol.deadlines)
+    facts["workload"]["mix"] = list(facts["workload"]["mix"])
+    return facts
+
+
+def product_facts() -> dict[str, Any]:
+    """Version and digest of this product, of what runs it and of what it stands on."""
+    return {
+        "name": "pytest-sremut",
+        "version": pytest_sremut.__version__,
+        "digest": product_digest(),
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "dependencies": {name: _version(name) for name in _DEPENDENCIES},
+    }
+
+
+def product_digest(package: Path | None = None) -> str:
+    """SHA-256 over the package's own files: two installations agree exactly if their code does.
+
+    Over one line `SHA256  PATH` per `.py` and `.json` file, sorted by path.
+    """
+    base = package or Path(pytest_sremut.__file__).parent
+    lines = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(base).as_posix()}\n"
+        for path in sorted(base.rglob("*"))
+        if path.suffix in _OWN_FILES and path.is_file()
+    ]
+    return hashlib.sha256("".join(sorted(lines, key=lambda line: line[66:])).encode()).hexdigest()
+
+
+def boot_id() -> str:
+    """Identifies the boot within which monotonic times compare; `unknown` where there is none."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def new_session_id(clock: Clock) -> str:
+    """`20260829T102209Z-1f2e3d`: sorts by time, unique enough for one evidence directory."""
+    return clock.now().strftime("%Y%m%dT%H%M%SZ-") + secrets.token_hex(3)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
