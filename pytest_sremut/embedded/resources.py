@@ -105,7 +105,7 @@ def _resource(
 
 _CREATE_ONLY = ("create",)
 _NO_COLLECTION = ("create", "delete", "get", "list", "patch", "update", "watch")
-_POD_SUB = "attach binding ephemeralcontainers eviction exec log portforward proxy resize status"
+_POD_SUB = "binding eviction exec log portforward status"
 _AUTHN = "authentication.k8s.io/v1"
 _AUTHZ = "authorization.k8s.io/v1"
 _RBAC = "rbac.authorization.k8s.io/v1"
@@ -126,7 +126,7 @@ _TABLE = (
         verbs=_NO_COLLECTION,
         sub="finalize status",
     ),
-    _resource("v1", "Node", "nodes", namespaced=False, short="no", sub="proxy status"),
+    _resource("v1", "Node", "nodes", namespaced=False, short="no", sub="status"),
     _resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims", short="pvc", sub="status"),
     _resource(
         "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short="pv", sub="status"
@@ -145,7 +145,7 @@ _TABLE = (
     _resource("v1", "ResourceQuota", "resourcequotas", short="quota", sub="status"),
     _resource("v1", "Secret", "secrets"),
     _resource("v1", "ServiceAccount", "serviceaccounts", short="sa", sub="token"),
-    _resource("v1", "Service", "services", short="svc", every=True, sub="proxy status"),
+    _resource("v1", "Service", "services", short="svc", every=True, sub="status"),
     _resource("apps/v1", "ControllerRevision", "controllerrevisions"),
     _resource(
         "apps/v1",

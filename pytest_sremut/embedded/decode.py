@@ -1,0 +1,331 @@
+"""Request bodies: bytes to objects, with the server's complaints about them.
+
+Rules kept here:
+
+* JSON and YAML are read strictly (no NaN, no duplicate keys unnoticed, bounded nesting);
+* whatever is wrong with a body is one 400, 415 or 422 `ApiStatus`, never another exception;
+* ``fieldValidation`` decides what becomes of unknown and duplicate fields: ``Strict`` refuses,
+  ``Warn`` (the default) warns, ``Ignore`` is silent.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from .errors import ApiStatus, Cause, bad_request, invalid, unsupported_media_type
+from .jsonvalue import JsonObject
+from .resources import Resource
+from .schema import Conformed, MismatchError, Type, conform, type_of
+
+__all__ = ["Decoded", "Notices", "decode_object", "media_type", "parse_json", "parse_yaml"]
+
+MAX_BODY = 3 * 1024 * 1024
+MAX_DEPTH = 100
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+VALIDATION_MODES = ("Ignore", "Warn", "Strict")
+PROTOBUF_HELP = (
+    "this cluster reads JSON and YAML, not protobuf; kubectl create sends protobuf for objects "
+    "that it makes up itself: use "
+    "`kubectl create ... --dry-run=client -o yaml | kubectl apply -f -`"
+)
+
+
+@dataclass(slots=True)
+class Notices:
+    """What is to be said about a body that was accepted: unknown and duplicate fields."""
+
+    mode: str = "Warn"
+    warnings: list[str] = field(default_factory=list)
+
+    def note(self, sentences: list[str]) -> list[str]:
+        """Keep `sentences` as warnings, or hand them back as errors under ``Strict``."""
+        if self.mode == "Strict":
+            return sentences
+        if self.mode == "Warn":
+            self.warnings += sentences
+        return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """Plain data of a body and the keys that stood twice in it."""
+
+    value: Any
+    duplicates: list[str]
+
+
+class _SyntaxProblemError(Exception):
+    """The text is no JSON or YAML; the message is worded like Go's parser."""
+
+
+def media_type(content_type: str) -> str:
+    """The bare media type of a ``Content-Type``; JSON when there is none."""
+    return content_type.partition(";")[0].strip().lower() or "application/json"
+
+
+def parse_json(body: bytes) -> Decoded:
+    """Read JSON.
+
+    Raises:
+        ApiStatus: 400.
+    """
+    try:
+        return _load_json(body)
+    except _SyntaxProblemError as problem:
+        raise bad_request(f"error decoding JSON: {problem}") from None
+
+
+def parse_yaml(body: bytes) -> Decoded:
+    """Read one YAML document.
+
+    Raises:
+        ApiStatus: 400.
+    """
+    try:
+        return _load_yaml(body)
+    except _SyntaxProblemError as problem:
+        raise bad_request(f"error decoding YAML: {problem}") from None
+
+
+def decode_object(
+    table: Resource, body: bytes, content_type: str, notices: Notices, *, kind: str = ""
+) -> JsonObject:
+    """Read an object of `table` from a request body.
+
+    Args:
+        kind: kind of the body when it is not the resource's own (``Scale``, ``Eviction``).
+
+    Raises:
+        ApiStatus: 400 or 415.
+    """
+    wanted = kind or table.kind
+    media = media_type(content_type)
+    try:
+        if media in ("application/json", "text/json"):
+            decoded = _load_json(body)
+        elif media in ("application/yaml", "text/yaml"):
+            decoded = _load_yaml(body)
+        elif media == PROTOBUF:
+            raise unsupported_media_type(PROTOBUF_HELP)
+        else:
+            raise unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: "
+                f"{ACCEPTED}"
+            )
+    except _SyntaxProblemError as problem:
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {wanted}): couldn't get "
+            f"version/kind; json parse error: {problem} ({_show(body)})"
+        ) from None
+    if kind:
+        api_version, type_ = "", type_of("", kind)
+    else:
+        api_version, type_ = table.api_version, type_of(table.api_version, wanted)
+    return _typed(decoded, type_, wanted, api_version, notices)
+
+
+def conform_as(type_: Type, kind: str, version: str, value: Any) -> Conformed:
+    """`conform`, with the sentence that the server puts before the complaint."""
+    try:
+        return conform(type_, value)
+    except MismatchError as problem:
+        raise _unhandled(kind, version, kind, str(problem)) from None
+
+
+def _typed(
+    decoded: Decoded, type_: Type, kind: str, api_version: str, notices: Notices
+) -> JsonObject:
+    value = decoded.value
+    version = api_version.rpartition("/")[2] or "v1"
+    if isinstance(value, dict):
+        found_kind, found_version = value.get("kind"), value.get("apiVersion")
+        if (
+            isinstance(found_version, str)
+            and api_version
+            and found_version not in ("", api_version)
+        ):
+            raise bad_request(
+                f"the API version in the data ({found_version}) does not match the expected API "
+                f"version ({api_version})"
+            )
+        if isinstance(found_kind, str) and found_kind not in ("", kind):
+            shown = f"v1.{found_kind}"
+            internal = (
+                f"core.{kind}" if "/" not in api_version else f"{_package(api_version)}.{kind}"
+            )
+            raise _unhandled(
+                found_kind,
+                version,
+                kind,
+                f"converting ({shown}) to ({internal}): unknown conversion",
+            )
+    conformed = conform_as(type_, kind, version, value)
+    complaints = [f'duplicate field "{name}"' for name in decoded.duplicates]
+    complaints += [f'unknown field "{name}"' for name in conformed.unknown]
+    errors = notices.note(complaints)
+    if errors:
+        raise _unhandled(kind, version, kind, f"strict decoding error: {', '.join(errors)}")
+    return conformed.value
+
+
+def _package(api_version: str) -> str:
+    return api_version.partition("/")[0].partition(".")[0]
+
+
+def _unhandled(found: str, version: str, kind: str, why: str) -> ApiStatus:
+    return bad_request(f'{found} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
+def validation_mode(value: str, options: str) -> str:
+    """``fieldValidation`` of a request; `options` names the options object in the error.
+
+    Raises:
+        ApiStatus: 422, unknown mode.
+    """
+    if value in VALIDATION_MODES:
+        return value
+    if not value:
+        return "Warn"
+    allowed = ", ".join(f'"{mode}"' for mode in sorted(VALIDATION_MODES))
+    cause = Cause(
+        field="fieldValidation",
+        reason="FieldValueNotSupported",
+        message=f'Unsupported value: "{value}": supported values: {allowed}',
+    )
+    raise invalid(f"{options}.meta.k8s.io", "", [cause])
+
+
+def _show(body: bytes) -> str:
+    """The body as the server shows it: text when it looks like JSON, else hexadecimal."""
+    if not body:
+        return "<empty>"
+    if body[:1] == b"{":
+        text = body.decode("utf-8", "replace")
+        return text if len(text) <= 1024 else text[:1024] + "..."
+    shown = body[:1024].hex()
+    return shown if len(body) <= 1024 else shown + "..."
+
+
+def _load_json(body: bytes) -> Decoded:
+    duplicates: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> JsonObject:
+        result = dict(items)
+        if len(result) != len(items):
+            seen: set[str] = set()
+            duplicates.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        return result
+
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        text = body.decode("utf-8", "replace")
+    try:
+        value = json.loads(
+            text, object_pairs_hook=pairs, parse_constant=_constant, parse_float=_float
+        )
+    except json.JSONDecodeError as error:
+        raise _SyntaxProblemError(_go_syntax(text, error)) from None
+    except (RecursionError, ValueError) as error:
+        raise _SyntaxProblemError(str(error).partition("\n")[0]) from None
+    if text.count("{") + text.count("[") > MAX_DEPTH:
+        _check_depth(value, MAX_DEPTH)
+    if "\\u" in text:
+        value = _without_surrogates(value)
+    return Decoded(value=value, duplicates=duplicates)
+
+
+def _go_syntax(text: str, error: json.JSONDecodeError) -> str:
+    rest = text[error.pos :]
+    if not rest.strip():
+        return "unexpected end of JSON input"
+    place = (
+        "after top-level value" if error.msg == "Extra data" else "looking for beginning of value"
+    )
+    found = rest.lstrip()[0]
+    shown = {"'": "'\\''", "\n": "'\\n'", "\t": "'\\t'"}.get(found, f"'{found}'")
+    return f"invalid character {shown} {place}"
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"invalid character '{name[0]}' looking for beginning of value")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"json: cannot unmarshal number {text} into Go value of type float64")
+    return value
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left == 0:
+        raise _SyntaxProblemError("exceeded max depth")
+    children = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict | list):
+        for child in children:
+            _check_depth(child, left - 1)
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    return value
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 as Kubernetes reads it: no timestamps, no aliases (they can grow without bound)."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not read")
+        return super().compose_node(parent, index)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern) for tag, pattern in resolvers if not tag.endswith((":timestamp", ":merge"))
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _load_yaml(body: bytes) -> Decoded:
+    try:
+        value = yaml.load(body, Loader=_Loader)  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError) as error:
+        text = " ".join(str(error).split())
+        raise _SyntaxProblemError(f"yaml: {text}") from None
+    _check_depth(value, MAX_DEPTH)
+    return Decoded(value=_plain(value), duplicates=[])
+
+
+def _plain(value: Any) -> Any:
+    """YAML values as JSON has them: keys are strings, no dates, bytes or odd numbers."""
+    if isinstance(value, dict):
+        return {_key(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _SyntaxProblemError(f"json: unsupported value: {value}")
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise _SyntaxProblemError(f"yaml: {type(value).__name__} has no JSON form")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, str | int | float):
+        return str(key)
+    raise _SyntaxProblemError("json: unsupported type of a key")

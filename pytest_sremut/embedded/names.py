@@ -1,0 +1,116 @@
+"""Names, labels and annotations: what is well-formed, and the sentence when it is not.
+
+Rules kept here:
+
+* each check answers a list of complaints, empty when all is well;
+* the sentences are the real server's, to the odd double blank.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["dns_label", "dns_subdomain", "label_value", "port_name", "qualified_name"]
+
+MAX_LABEL = 63
+MAX_SUBDOMAIN = 253
+MAX_PORT_NAME = 15
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+_DNS1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
+_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
+
+
+def _too_long(limit: int) -> str:
+    return f"must be no more than {limit} characters"
+
+
+def dns_label(name: str) -> list[str]:
+    """RFC 1123 label: names of Services and Namespaces."""
+    complaints = []
+    if len(name) > MAX_LABEL:
+        complaints.append(_too_long(MAX_LABEL))
+    if not _LABEL.match(name):
+        complaints.append(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+            "and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', "
+            "regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+        )
+    return complaints
+
+
+def dns_subdomain(name: str) -> list[str]:
+    """RFC 1123 subdomain: names of most objects."""
+    complaints = []
+    if len(name) > MAX_SUBDOMAIN:
+        complaints.append(_too_long(MAX_SUBDOMAIN))
+    if not _SUBDOMAIN.match(name):
+        complaints.append(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+            "'-' or '.', and must start and end with an alphanumeric character (e.g. "
+            "'example.com', regex used for validation is "
+            "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+        )
+    return complaints
+
+
+def qualified_name(name: str) -> list[str]:
+    """``prefix/name``: keys of labels and annotations."""
+    prefix, slash, rest = name.partition("/")
+    complaints = []
+    if slash and "/" in rest:
+        return [
+            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must "
+            "start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or "
+            "'123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') "
+            "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    if slash:
+        if not prefix:
+            complaints.append("prefix part must be non-empty")
+        complaints += [f"prefix part {complaint}" for complaint in dns_subdomain(prefix) if prefix]
+        name = rest
+    if not name:
+        complaints.append("name part must be non-empty")
+    elif len(name) > MAX_LABEL:
+        complaints.append(f"name part {_too_long(MAX_LABEL)}")
+    if not _NAME_PART.match(name):
+        complaints.append(
+            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start "
+            "and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
+            "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+        )
+    return complaints
+
+
+def label_value(value: str) -> list[str]:
+    """The value of a label."""
+    complaints = []
+    if len(value) > MAX_LABEL:
+        complaints.append(_too_long(MAX_LABEL))
+    if not _VALUE.match(value):
+        complaints.append(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', "
+            "'_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  "
+            "or 'my_value',  or '12345', regex used for validation is "
+            "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+        )
+    return complaints
+
+
+def port_name(name: str) -> list[str]:
+    """IANA service name: names of container ports and named target ports."""
+    complaints = []
+    if len(name) > MAX_PORT_NAME:
+        complaints.append(f"must be no more than {MAX_PORT_NAME} characters")
+    if not re.fullmatch(r"[-a-z0-9]+", name):
+        complaints.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search(r"[a-z]", name):
+        complaints.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        complaints.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        complaints.append("must not begin or end with a hyphen")
+    return complaints
