@@ -13,7 +13,7 @@ __all__ = ["format_rate", "format_size", "format_time", "parse_time"]
 
 _SWITCH = 0.85
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_TIME = re.compile(r"(\d{1,30}(?:\.\d{1,9})?)(us|ms|s|m|h)")
+_TIME = re.compile(r"(\d{1,30}(?:\.\d{1,9})?)(us|ms|s|m|h)", re.ASCII)
 
 
 def _scaled(value: float, step: float, units: tuple[str, ...]) -> str:
