@@ -1,0 +1,218 @@
+"""One pytest session that runs mutants: the hooks behind the plugin, registered only when asked.
+
+Roles: a *single* process or a *worker* collects and runs cells; a *controller* of xdist runs
+nothing, decides where evidence goes, checks the gate before any worker starts, and reads the
+evidence for the summary, so that a crashed worker's finished states are in it.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_sremut import execution
+from pytest_sremut.collection import StudyFile, is_study, study_files
+from pytest_sremut.errors import InputError
+from pytest_sremut.evidence.clock import SystemClock
+from pytest_sremut.evidence.identity import new_session_id
+from pytest_sremut.gate import Admission, admit
+from pytest_sremut.options import Settings
+from pytest_sremut.session import AuditSession
+from pytest_sremut.terminal import ProgressLine, status_of, write_summary
+
+if TYPE_CHECKING:
+    from pytest_sremut.study.model import Study
+
+__all__ = ["Audit"]
+
+
+class Audit:
+    """State and hooks of a session that runs mutants.
+
+    Args:
+        config: pytest's, whose options and `workerinput` say which role this process has.
+        settings: What the user asked for.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config = config
+        self._settings = settings
+        self._admissions: dict[str, Admission] = {}
+        self._previous_sigterm: Any = None
+        told = getattr(config, "workerinput", {}).get("sremut")
+        self._worker = str(getattr(config, "workerinput", {}).get("workerid", "main"))
+        self._session_id = str(told["session"]) if told else new_session_id(SystemClock())
+        self.evidence = Path(told["evidence"]) if told else self._evidence_directory()
+        self._is_controller = told is None and _distributes(config)
+        self._session: AuditSession | None = None
+        if self._is_controller:
+            from pytest_sremut.distribution import XdistHooks
+
+            hooks = XdistHooks({"session": self._session_id, "evidence": str(self.evidence)})
+            config.pluginmanager.register(hooks, "sremut-xdist")
+        config.pluginmanager.register(execution, "sremut-execution")
+
+    def _evidence_directory(self) -> Path:
+        if self._settings.evidence is not None:
+            return self._settings.evidence
+        return self._settings.root / ".sremut" / "evidence" / self._session_id
+
+    def close(self) -> None:
+        """Unregister what was registered; idempotent."""
+        for name in ("sremut-execution", "sremut-xdist"):
+            if self._config.pluginmanager.has_plugin(name):
+                self._config.pluginmanager.unregister(name=name)
+
+    # -- before anything runs ---------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        for study in self._studies():
+            admission = admit(study, self._settings)
+            self._admissions[study.id] = admission
+        refused = [line for item in self._admissions.values() for line in item.refusals]
+        if refused and not self._config.option.collectonly:
+            raise pytest.UsageError("\n  ".join(["nothing was run:", *refused]))
+        if not self._is_controller and not self._config.option.collectonly:
+            self._start()
+
+    def _studies(self) -> Iterable[Study]:
+        """The studies that the arguments cover. One that cannot be loaded is left to collection,
+        which reports it with its file and place."""
+        from pytest_sremut.study.load import load_study
+
+        directory = self._config.invocation_params.dir
+        for file in study_files(self._settings, self._config.args, directory):
+            try:
+                yield load_study(self._settings.root, _relative(file, self._settings.root))
+            except InputError:
+                continue
+
+    def _start(self) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        self._session = AuditSession(
+            settings=self._settings,
+            session_id=self._session_id,
+            worker=self._worker,
+            evidence=self.evidence,
+            admissions=self._admissions,
+            progress=ProgressLine(reporter if self._worker == "main" else None),
+        )
+        self._config.stash[execution.SESSION] = self._session
+        if threading.current_thread() is threading.main_thread():
+            # SIGTERM would end the process without any teardown; as an interrupt it restores.
+            self._previous_sigterm = signal.signal(signal.SIGTERM, _interrupt)
+
+    def pytest_report_header(self) -> list[str]:
+        lines = [
+            f"sremut: {study}: {admission.header}"
+            for study, admission in sorted(self._admissions.items())
+        ]
+        lines.append(f"sremut: cluster: {self._settings.cluster}, evidence: {self.evidence}")
+        return lines
+
+    # -- collection and running -------------------------------------------------------------
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> StudyFile | None:
+        if not is_study(file_path, self._settings):
+            return None
+        return StudyFile.from_parent(parent, path=file_path)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        execution.finish_run_of(item, nextitem)
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
+        return status_of(report)
+
+    # -- after ------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+            self._config.stash.__delitem__(execution.SESSION)
+        if self._previous_sigterm is not None:
+            signal.signal(signal.SIGTERM, self._previous_sigterm)
+            self._previous_sigterm = None
+        if self._is_reader and self._settings.fail_under is not None:
+            below = self._scores_below(self._settings.fail_under)
+            if below and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self._is_reader or not self.evidence.is_dir():
+            return
+        from pytest_sremut.ledger.load import read_attempts
+
+        attempts, problems = read_attempts(self.evidence)
+        for study in self._studies():
+            own = [attempt for attempt in attempts if attempt.study == study.id]
+            if not own:
+                continue
+            write_summary(
+                terminalreporter,
+                study=study,
+                attempts=own,
+                registration=self._admissions[study.id].header,
+                evidence=str(self.evidence),
+                not_read=problems,
+            )
+        if self._settings.fail_under is not None:
+            for line in self._scores_below(self._settings.fail_under):
+                terminalreporter.write_line(line, red=True)
+
+    @property
+    def _is_reader(self) -> bool:
+        return self._worker == "main"
+
+    def _scores_below(self, threshold: float) -> list[str]:
+        """One line per oracle whose mutation score is below the threshold, or that has none."""
+        from pytest_sremut.ledger.load import read_attempts
+        from pytest_sremut.ledger.scores import fates, score
+
+        if not self.evidence.is_dir():
+            return []
+        attempts, _ = read_attempts(self.evidence)
+        lines: list[str] = []
+        for study in self._studies():
+            own = [attempt for attempt in attempts if attempt.study == study.id]
+            if not own:
+                continue
+            graders = [spec.id for spec in study.oracles]
+            mutants = [mutant.id for mutant in study.mutants]
+            for grader in graders:
+                result = score(grader, fates(own, graders=[grader], mutants=mutants))
+                if result.percent is None or result.percent < threshold:
+                    told = "no score" if result.percent is None else f"{result.percent:.1f} %"
+                    lines.append(
+                        f"sremut: {study.id}: {grader} killed {result.killed} of "
+                        f"{result.scored} mutants ({told}), required {threshold:g} %"
+                    )
+        return lines
+
+
+def _relative(file: Path, root: Path) -> Any:
+    from pathlib import PurePosixPath
+
+    return PurePosixPath(file.relative_to(root).as_posix())
+
+
+def _distributes(config: pytest.Config) -> bool:
+    """Whether this process is a controller of xdist that will start workers."""
+    return (
+        config.getoption("dist", "no") != "no"
+        and bool(config.getoption("tx", None))
+        and not config.option.collectonly
+    )
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(f"{signal.Signals(signum).name} received")

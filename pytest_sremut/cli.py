@@ -1,0 +1,210 @@
+"""`sremut`: what is done outside a pytest session.
+
+Exit codes: 0 done, 1 the thing asked about is not as it should be, 2 misuse, 3 cannot be told;
+`cluster run` exits as its command did. A user's mistake is one sentence on stderr, no traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_sremut import __version__
+from pytest_sremut.errors import SremutError, UsageError
+
+if TYPE_CHECKING:
+    from pytest_sremut.embedded import EmbeddedCluster, Options
+
+__all__ = ["main"]
+
+_SELF_TEST_SECONDS = 30.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the `sremut` console script."""
+    from pytest_sremut.embedded import EmbeddedError
+
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except UsageError as error:
+        return _complain(error, 2)
+    except (SremutError, EmbeddedError) as error:
+        return _complain(error, 1)
+    except BrokenPipeError:
+        # The reader of our output has gone; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"sremut: {error}", file=sys.stderr)
+    more = error.diagnostics() if isinstance(error, SremutError) else ""
+    if more:
+        print(more, file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sremut", description="Mutation testing for the graders of live SRE benchmarks."
+    )
+    parser.add_argument("--version", action="version", version=f"sremut {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_cluster(commands)
+    doctor = commands.add_parser("doctor", help="say what this machine lacks, and what to do")
+    doctor.add_argument("--json", action="store_true", help="machine-readable")
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    cluster = commands.add_parser("cluster", help="an embedded cluster that outlives a session")
+    verbs = cluster.add_subparsers(metavar="VERB", required=True)
+
+    def verb(name: str, text: str) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(name, help=text)
+        sub.add_argument("--name", default="dev", help="name of the cluster (default: dev)")
+        return sub
+
+    up = verb("up", "bring one up and leave it running")
+    run = verb("run", "bring one up, run a command with KUBECONFIG set, take it down")
+    for sub in (up, run):
+        sub.add_argument("--routing", choices=("auto", "nft", "forwarder"), default="auto")
+        sub.add_argument("--no-endpoints", choices=("reject", "drop"), default="reject")
+        sub.add_argument("--tools", choices=("auto", "machine", "own"), default="auto")
+        sub.add_argument("--nodes", type=int, choices=range(1, 5), default=1, metavar="1..4")
+    up.add_argument("--port", type=int, default=0, help="of the API (default: a free one)")
+    up.set_defaults(run=_cluster_up)
+    run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
+    run.set_defaults(run=_cluster_run)
+    verb("status", "what it is and whether its self-test passed").set_defaults(run=_cluster_status)
+    verb("kubeconfig", "print the path of its kubeconfig").set_defaults(run=_cluster_kubeconfig)
+    verb("down", "take it down").set_defaults(run=_cluster_down)
+
+
+def _directory(name: str) -> Path:
+    if not name.replace("-", "").isalnum() or len(name) > 40:
+        raise UsageError(f"--name: found {name!r}; allowed: up to 40 letters, digits and hyphens")
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "sremut" / "clusters" / name
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    from pytest_sremut.embedded import Options
+
+    return Options(
+        routing=arguments.routing,
+        no_endpoints=arguments.no_endpoints,
+        tools=arguments.tools,
+        nodes=arguments.nodes,
+        port=getattr(arguments, "port", 0),
+    )
+
+
+def _told(cluster: EmbeddedCluster) -> int:
+    """Wait for the self-test and say how it went. 1 when verdicts would be refused."""
+    report = cluster.selftest(_SELF_TEST_SECONDS)
+    for deviation in report.deviations():
+        print(f"self-test: {deviation}", file=sys.stderr)
+    return 0 if report.ok else 1
+
+
+def _cluster_up(arguments: argparse.Namespace) -> int:
+    from pytest_sremut import embedded
+    from pytest_sremut.cluster.embedded import images
+
+    cluster = embedded.up(
+        directory=_directory(arguments.name),
+        name=arguments.name,
+        images=images(),
+        options=_options(arguments),
+        detach=True,
+    )
+    code = _told(cluster)
+    print(f"cluster {arguments.name} is up at {cluster.server}")
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
+    print(f"export KUBECACHEDIR={cluster.directory / 'kubectl-cache'}")
+    return code
+
+
+def _cluster_run(arguments: argparse.Namespace) -> int:
+    from pytest_sremut import embedded
+    from pytest_sremut.cluster.embedded import images
+
+    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    if not command:
+        raise UsageError("cluster run: found no command; allowed: sremut cluster run -- CMD ...")
+    with tempfile.TemporaryDirectory(prefix="sremut-") as directory:
+        cluster = embedded.up(
+            directory=Path(directory),
+            name=arguments.name,
+            images=images(),
+            options=_options(arguments),
+        )
+        try:
+            if _told(cluster) != 0:
+                return 1
+            environment = {
+                **os.environ,
+                "KUBECONFIG": str(cluster.kubeconfig),
+                "KUBECACHEDIR": str(cluster.directory / "kubectl-cache"),
+            }
+            try:
+                return subprocess.run(command, env=environment, check=False).returncode
+            except OSError as error:
+                raise UsageError(f"{command[0]}: {error.strerror}") from None
+        finally:
+            cluster.close()
+
+
+def _cluster_status(arguments: argparse.Namespace) -> int:
+    from pytest_sremut import embedded
+
+    cluster = embedded.attach(_directory(arguments.name))
+    print(json.dumps(cluster.status(), indent=2, sort_keys=True))
+    return _told(cluster)
+
+
+def _cluster_kubeconfig(arguments: argparse.Namespace) -> int:
+    from pytest_sremut import embedded
+
+    print(embedded.attach(_directory(arguments.name)).kubeconfig)
+    return 0
+
+
+def _cluster_down(arguments: argparse.Namespace) -> int:
+    from pytest_sremut import embedded
+
+    embedded.attach(_directory(arguments.name)).close()
+    print(f"cluster {arguments.name} is down")
+    return 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from pytest_sremut.embedded.doctor import diagnose
+
+    checks = diagnose()
+    if arguments.json:
+        from dataclasses import asdict
+
+        print(json.dumps([asdict(check) for check in checks], indent=2))
+    else:
+        for check in checks:
+            print(f"{'OK  ' if check.ok else 'LACK'} {check.name}: {check.detail}")
+            if not check.ok and check.advice:
+                print(f"     {check.advice}")
+    return 0 if all(check.ok for check in checks) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""`audits/*/study.yaml` becomes items `audits/<id>/study.yaml::test_cell[<cell id>]`.
+
+The items are ordinary parametrised functions, so fixtures, `-k`, `--collect-only`, JUnit and
+every reporting plugin treat them as they treat any test. Order is the study's schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_sremut.errors import InputError
+from pytest_sremut.options import Settings
+
+if TYPE_CHECKING:
+    from pytest_sremut.report import CellReport
+    from pytest_sremut.study.model import Cell, Study
+
+__all__ = ["STUDY_FILE", "StudyFile", "is_study", "study_files"]
+
+STUDY_FILE = "study.yaml"
+
+
+def is_study(path: Path, settings: Settings) -> bool:
+    """Whether a path is a study of this project: `<audits>/<id>/study.yaml`."""
+    return path.name == STUDY_FILE and path.parent.parent == settings.audits
+
+
+def study_files(settings: Settings, arguments: Iterable[str], invocation: Path) -> list[Path]:
+    """The study files that the session's arguments cover, sorted."""
+    asked = [(invocation / argument.split("::")[0]).resolve() for argument in arguments]
+    found = sorted(settings.audits.glob(f"*/{STUDY_FILE}"))
+    return [file for file in found if any(file.is_relative_to(place) for place in asked)]
+
+
+def _cell_template(sremut_cell: Cell, sremut_report: CellReport) -> None:  # noqa: ARG001
+    sremut_report.require()
+
+
+class StudyFile(pytest.Module):
+    """One study as a pytest module with one parametrised function."""
+
+    study: Study
+
+    def _getobj(self) -> ModuleType:
+        from pytest_sremut.study.cells import cells
+        from pytest_sremut.study.load import load_study
+
+        root = self.config.rootpath
+        try:
+            self.study = load_study(root, PurePosixPath(self.path.relative_to(root).as_posix()))
+        except InputError as error:
+            raise self.CollectError(str(error)) from None
+        self.extra_keyword_matches.add(self.study.id)
+        module = ModuleType(self.study.id)
+        module.__file__ = str(self.path)
+        listed = list(cells(self.study))
+        parametrize = pytest.mark.parametrize("sremut_cell", listed, ids=[c.id for c in listed])
+        function = self._function()
+        module.__dict__["test_cell"] = parametrize(pytest.mark.mutant(function))
+        return module
+
+    def _function(self) -> Any:
+        # The function claims the study as its source file, so that ids, reports and locations
+        # name what the user wrote and not this module.
+        code = _cell_template.__code__.replace(
+            co_name="test_cell", co_filename=str(self.path), co_firstlineno=1
+        )
+        return FunctionType(code, globals(), "test_cell")

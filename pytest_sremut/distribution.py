@@ -1,0 +1,47 @@
+"""pytest-xdist: one run is one unit of work, and only exact built-ins cross processes.
+
+`--dist loadgroup` is not relied upon: current pytest and xdist versions silently scatter groups.
+Exclusive use of a cluster rests on its lease in any case, never on scheduling.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    import pytest
+
+__all__ = ["RunScheduling", "XdistHooks", "run_scope"]
+
+_CELL = re.compile(r"(?P<run>.+/study\.yaml::test_cell\[.+-r\d+)-(?:healthy|faulted|restored)-")
+
+
+def run_scope(nodeid: str) -> str | None:
+    """The run that a cell's node id belongs to, or None for any other test."""
+    match = _CELL.match(nodeid)
+    return match["run"] if match else None
+
+
+class RunScheduling(LoadScopeScheduling):
+    """Cells of one run stay together and in order; any other test goes by its file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return run_scope(nodeid) or nodeid.split("::", 1)[0]
+
+
+class XdistHooks:
+    """Registered on the controller when xdist distributes a session that runs mutants."""
+
+    def __init__(self, workerinput: dict[str, Any]) -> None:
+        self._workerinput = workerinput
+
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> RunScheduling | None:
+        if config.getoption("dist", "no") in {"no", "each"}:
+            return None
+        return RunScheduling(config, log)
+
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["sremut"] = dict(self._workerinput)

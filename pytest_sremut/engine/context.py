@@ -1,0 +1,81 @@
+"""Everything one attempt at one run works with, passed to each step of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_sremut.cluster.port import Cluster, KubeApi
+    from pytest_sremut.engine.clock import Clock
+    from pytest_sremut.engine.guard import Captured, Guard
+    from pytest_sremut.engine.sampler import Sampler
+    from pytest_sremut.evidence.attempt import Attempt
+    from pytest_sremut.study.model import Mutant, Protocol, Run, Study
+
+__all__ = ["RunContext", "Timings"]
+
+
+class Timings:
+    """Seconds spent per phase, and how much of them was the protocol's own waiting."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.seconds: dict[str, float] = {}
+        self.waiting: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time of the block to a phase."""
+        begun = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            spent = self._clock.monotonic() - begun
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent
+
+    def waited(self, name: str, seconds: float) -> None:
+        """Note time that the protocol itself demands (settling, rounds, expiring deadlines)."""
+        self.waiting[name] = self.waiting.get(name, 0.0) + seconds
+
+
+@dataclass(slots=True, kw_only=True)
+class RunContext:
+    """One attempt's world. Only the driver changes the fields below the line."""
+
+    study: Study
+    run: Run
+    mutant: Mutant
+    protocol: Protocol
+    cluster: Cluster
+    cluster_uid: str
+    guard: Guard
+    attempt: Attempt
+    clock: Clock
+    timings: Timings
+    progress: Callable[[str], None]
+    # ---
+    baseline: Mapping[str, int] = field(default_factory=dict)
+    target: Mapping[str, Any] | None = None  # the captured live object
+    mutant_objects: list[Captured] = field(default_factory=list)
+    mutant_bodies: list[Mapping[str, Any]] = field(default_factory=list)  # as read back
+    application: list[Captured] = field(default_factory=list)
+    mutated_at: datetime | None = None
+    sampler: Sampler | None = None
+
+    @property
+    def api(self) -> KubeApi:
+        """The cluster's API."""
+        return self.cluster.api
+
+    @property
+    def namespace(self) -> str:
+        """The only namespace this run touches."""
+        return self.study.namespace
+
+    def tell(self, what: str) -> None:
+        """Show run and phase while something long goes on."""
+        self.progress(f"{self.run.id}: {what}")

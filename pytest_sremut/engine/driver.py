@@ -1,0 +1,520 @@
+"""One attempt at one run: healthy, faulted, restored, each passed once, in order, never back.
+
+Every state is flushed to disk as soon as it is finished. Whatever goes wrong ends the attempt
+with an outcome of the validity axis; once the fault was injected an attempt does not end without
+a verified restoration, or it is blocked and nothing more is mutated on that cluster.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_sremut.cluster.port import Failed, Present
+from pytest_sremut.engine import activation, application, fault, mutation
+from pytest_sremut.engine.classify import PodCondition, pods_during
+from pytest_sremut.engine.context import RunContext, Timings
+from pytest_sremut.engine.contracting import evaluate_contract
+from pytest_sremut.engine.grading import InstrumentSet, TimedReading, read_oracles
+from pytest_sremut.engine.guard import Guard
+from pytest_sremut.engine.preflight import preflight
+from pytest_sremut.engine.recording import StateNotes, dump_objects, state_record
+from pytest_sremut.engine.sampler import Sampler
+from pytest_sremut.engine.stops import RunStoppedError, outcome_of
+from pytest_sremut.engine.transitions import Phase, check_transition
+from pytest_sremut.engine.windows import take_window
+from pytest_sremut.errors import ClusterUnavailableError, SremutError
+from pytest_sremut.evidence.attempt import AppendStream, Attempt
+from pytest_sremut.evidence.redaction import redact
+from pytest_sremut.oracles.port import Reading
+from pytest_sremut.study.verdict import (
+    ContractVerdict,
+    Outcome,
+    Registration,
+    State,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from pytest_sremut.cluster.port import Cluster, ClusterIdentity
+    from pytest_sremut.contract.port import ContractReading
+    from pytest_sremut.engine.clock import Clock
+    from pytest_sremut.study.model import Protocol, Run, Study
+
+__all__ = ["Driver", "StateReadings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateReadings:
+    """What the graders and the contract said in one finished state."""
+
+    state: State
+    readings: Mapping[str, tuple[Reading, ...]]  # oracle id -> one reading per instrument
+    contract: ContractReading
+
+
+class Driver:
+    """Drives one attempt.
+
+    Args:
+        study: What is audited.
+        run: Which mutant and repetition.
+        protocol: The numbers of the profile in use.
+        cluster: Leased; nobody else writes to it.
+        identity: Of the cluster when it was leased.
+        allowed_contexts: Contexts that may be written to.
+        attempt: Already opened in the attempt ledger.
+        instruments: Warm instruments of the session.
+        registration: Under which regime the run stands.
+        before_run: Called first; raises to refuse (frozen files that changed during the session).
+        mark: Told durably, with a note, before the first mutation, and with "" once the cluster
+            is as it was found.
+    """
+
+    def __init__(
+        self,
+        *,
+        study: Study,
+        run: Run,
+        protocol: Protocol,
+        cluster: Cluster,
+        identity: ClusterIdentity,
+        allowed_contexts: frozenset[str],
+        attempt: Attempt,
+        instruments: InstrumentSet,
+        registration: Registration,
+        clock: Clock,
+        progress: Callable[[str], None],
+        before_run: Callable[[], None] = lambda: None,
+        mark: Callable[[str], None] = lambda note: None,
+    ) -> None:
+        self.run = run
+        self.attempt = attempt
+        self.outcome: Outcome | None = None
+        self._instruments = instruments
+        self._registration = registration
+        self._before_run = before_run
+        self._mark = mark
+        self._samples: AppendStream | None = None
+        self._phase = Phase.CREATED
+        self._done: dict[State, StateReadings] = {}
+        self._notes: dict[State, StateNotes] = {}
+        self._stopped: SremutError | None = None
+        self._facts: dict[str, Any] = {}
+        self._ctx = RunContext(
+            study=study,
+            run=run,
+            mutant=study.mutant(run.mutant),
+            protocol=protocol,
+            cluster=cluster,
+            cluster_uid=identity.kube_system_uid,
+            guard=Guard(
+                cluster=cluster,
+                identity=identity,
+                allowed_contexts=allowed_contexts,
+                namespace=study.namespace,
+                journal=attempt.journal,
+            ),
+            attempt=attempt,
+            clock=clock,
+            timings=Timings(clock),
+            progress=progress,
+        )
+        attempt.journal.append(Phase.CREATED.value, {"mutant": run.mutant})
+
+    # -- what a cell asks -------------------------------------------------------------------
+
+    def state(self, wanted: State) -> StateReadings:
+        """The readings of a state; earlier states are passed first.
+
+        Raises:
+            RunStoppedError: The attempt ended, now or earlier, before that state was finished.
+        """
+        for state in self._ctx.study.states:
+            if state in self._done:
+                continue
+            if self._stopped is not None:
+                raise self._stopped
+            self._pass(state)
+            if state is wanted:
+                break
+        return self._done[wanted]
+
+    def finish(self) -> Outcome:
+        """Bring the attempt to its end and close its record; idempotent.
+
+        A mutated system is always taken through restoration and its positive control.
+
+        Raises:
+            RunStoppedError: It ended otherwise than `COMPLETE` only now.
+        """
+        if self.outcome is not None:
+            return self.outcome
+        if State.HEALTHY not in self._done:
+            self._stop(RunStoppedError(Outcome.DRIVER_ABORTED, "no state was finished"))
+        elif State.FAULTED not in self._done:
+            self._stop(
+                RunStoppedError(
+                    Outcome.DRIVER_ABORTED,
+                    "the selection ended after the healthy state; nothing was mutated",
+                )
+            )
+        else:
+            self.state(State.RESTORED)
+        assert self.outcome is not None
+        return self.outcome
+
+    def abort(self, why: BaseException) -> Outcome:
+        """End the attempt because the session ends; restores what was mutated. Never raises a
+        second reason over the first."""
+        if self.outcome is None:
+            self._stop(RunStoppedError(Outcome.DRIVER_ABORTED, _told(why)))
+        assert self.outcome is not None
+        return self.outcome
+
+    # -- the way through --------------------------------------------------------------------
+
+    def _pass(self, state: State) -> None:
+        steps = {
+            State.HEALTHY: self._healthy,
+            State.FAULTED: self._faulted,
+            State.RESTORED: self._restored,
+        }
+        try:
+            with self._ctx.timings.phase(state.value):
+                self._done[state] = steps[state]()
+            if state is State.RESTORED:
+                self._complete()
+        except BaseException as error:
+            self._stop(error)
+            if isinstance(error, SremutError) and self._stopped is not None:
+                raise self._stopped from error
+            raise  # an interrupt, or a mistake of ours whose traceback somebody needs
+
+    def _healthy(self) -> StateReadings:
+        ctx = self._ctx
+        self._before_run()
+        with ctx.timings.phase("preflight"):
+            checks = preflight(ctx)
+        self._facts["preflight"] = {check.name: check.observed for check in checks}
+        self._move(Phase.PREFLIGHT_PASS)
+        with ctx.timings.phase("deploy"):
+            application.deploy(ctx)
+        self._samples = ctx.attempt.stream("sampler.jsonl")
+        ctx.sampler = Sampler(
+            ctx.api,
+            namespace=ctx.namespace,
+            target=ctx.study.target,
+            interval=ctx.protocol.sampler_interval,
+            clock=ctx.clock,
+            sink=self._samples,
+        )
+        ctx.sampler.start()
+        notes = self._begin(State.HEALTHY)
+        readings = self._control(notes)
+        self._require_control(notes, Outcome.STOPPED_AT_HEALTHY_GATE)
+        with ctx.timings.phase("capture"):
+            self._capture(notes)
+        self._record(notes)
+        self._move(Phase.HEALTHY_STATE_CAPTURED)
+        return readings
+
+    def _faulted(self) -> StateReadings:
+        ctx = self._ctx
+        notes = self._begin(State.FAULTED)
+        self._mark(f"{self.run.id}, journal {self.attempt.journal.path}")
+        self._move(Phase.MUTANT_INJECTED)
+        with ctx.timings.phase("inject"):
+            fault.inject(ctx)
+        injected = ctx.clock.monotonic()
+        with ctx.timings.phase("mutate"):
+            mutation.apply_mutant(ctx)
+        ctx.mutated_at = ctx.clock.now()
+        self._verify_activation(notes, "after-apply")
+        ctx.tell(f"settling {ctx.protocol.settle:g} s")
+        rest = injected + ctx.protocol.settle - ctx.clock.monotonic()
+        with ctx.timings.phase("settle"):
+            ctx.clock.wait(rest)
+        ctx.timings.waited("settle", max(0.0, rest))
+        self._verify_activation(notes, "before-oracle")
+        self._move(Phase.MUTANT_STATE_VERIFIED)
+        self._move(Phase.ORACLE_STARTED)
+        dump_objects(ctx, notes, "before-oracle")
+        with ctx.timings.phase("oracles"):
+            notes.readings = read_oracles(ctx, self._instruments)
+        self._move(Phase.ORACLE_EVALUATED)
+        with ctx.timings.phase("workload"):
+            notes.window = take_window(ctx, "faulted", rounds=ctx.protocol.workload.rounds)
+        with ctx.timings.phase("contract"):
+            notes.contract = evaluate_contract(ctx, notes)
+        self._move(Phase.CONTRACT_EVALUATED)
+        self._require_stable_harness(notes)
+        self._record(notes)
+        return self._readings(notes)
+
+    def _restored(self) -> StateReadings:
+        ctx = self._ctx
+        notes = self._begin(State.RESTORED)
+        self._restore()
+        readings = self._control(notes)
+        self._require_control(notes, Outcome.RESTORATION_FAILURE)
+        self._record(notes)
+        self._move(Phase.RESTORE_VERIFIED)
+        self._mark("")
+        return readings
+
+    def _restore(self) -> None:
+        if self._phase is not Phase.RESTORE_STARTED:
+            self._move(Phase.RESTORE_STARTED)
+        with self._ctx.timings.phase("restore"):
+            fault.recover(self._ctx)
+
+    # -- pieces of a state ------------------------------------------------------------------
+
+    def _begin(self, state: State) -> StateNotes:
+        notes = StateNotes(state=state, started=self._ctx.clock.now())
+        notes.timings = dict(self._ctx.timings.seconds)
+        notes.waiting = dict(self._ctx.timings.waiting)
+        self._notes[state] = notes
+        return notes
+
+    def _control(self, notes: StateNotes) -> StateReadings:
+        """Window, oracles, contract: a state in which everything is expected to be well."""
+        ctx = self._ctx
+        with ctx.timings.phase("workload"):
+            rounds = ctx.protocol.workload.rounds
+            notes.window = take_window(ctx, notes.state.value, rounds=rounds)
+        dump_objects(ctx, notes, "before-oracle")
+        with ctx.timings.phase("oracles"):
+            notes.readings = read_oracles(ctx, self._instruments)
+        with ctx.timings.phase("contract"):
+            notes.contract = evaluate_contract(ctx, notes)
+        return self._readings(notes)
+
+    def _readings(self, notes: StateNotes) -> StateReadings:
+        assert notes.contract is not None
+        by_oracle: dict[str, tuple[Reading, ...]] = {}
+        for item in notes.readings:
+            known = by_oracle.get(item.reading.oracle, ())
+            by_oracle[item.reading.oracle] = (*known, item.reading)
+        return StateReadings(state=notes.state, readings=by_oracle, contract=notes.contract)
+
+    def _require_control(self, notes: StateNotes, outcome: Outcome) -> None:
+        """Everything that is expected to accept did, or the attempt stops here.
+
+        The record is written all the same: what was read stays.
+        """
+        problems: list[str] = []
+        for item in notes.readings:
+            reading = item.reading
+            if self._expected(notes.state, reading.oracle) is not Verdict.ACCEPT:
+                continue
+            if reading.verdict is not Verdict.ACCEPT:
+                reason = reading.reason or (reading.exception.message if reading.exception else "")
+                problems.append(f"{reading.oracle} {reading.instrument} {reading.verdict} {reason}")
+        assert notes.contract is not None
+        if notes.contract.verdict is not ContractVerdict.PASS:
+            violated = ", ".join(sorted(notes.contract.violated))
+            problems.append(f"the contract rejects: {violated}")
+        assert notes.window is not None
+        if notes.window.window.failures or not notes.window.window.complete:
+            problems.append(
+                f"workload: {notes.window.window.failures} failures in "
+                f"{len(notes.window.window.usable)} rounds"
+            )
+        if not problems:
+            return
+        self._record(notes)
+        if self._transient(notes):
+            outcome = Outcome.HARNESS_TIMING_FAILURE
+        raise RunStoppedError(outcome, f"{notes.state.value} state: {'; '.join(problems).strip()}")
+
+    def _require_stable_harness(self, notes: StateNotes) -> None:
+        """A predicted ACCEPT that was a REJECT only because pods were still coming up."""
+        surprised = [
+            item
+            for item in notes.readings
+            if item.reading.verdict is Verdict.REJECT
+            and self._expected(notes.state, item.reading.oracle) is Verdict.ACCEPT
+        ]
+        if surprised and self._conditions(surprised) == {PodCondition.RECOVERED}:
+            self._record(notes)
+            named = ", ".join(sorted({item.reading.oracle for item in surprised}))
+            raise RunStoppedError(
+                Outcome.HARNESS_TIMING_FAILURE,
+                f"{named} rejected while a pod was not Running that recovered by itself",
+            )
+
+    def _transient(self, notes: StateNotes) -> bool:
+        rejected = [item for item in notes.readings if item.reading.verdict is Verdict.REJECT]
+        return bool(rejected) and self._conditions(rejected) == {PodCondition.RECOVERED}
+
+    def _conditions(self, items: list[TimedReading]) -> set[PodCondition]:
+        timeline = self._ctx.sampler.timeline if self._ctx.sampler is not None else ()
+        return {
+            pods_during(
+                timeline,
+                begin=item.begin,
+                end=item.end,
+                slack=self._ctx.protocol.sampler_interval,
+            )
+            for item in items
+        }
+
+    def _expected(self, state: State, oracle: str) -> Verdict:
+        table = self._ctx.study.predictions
+        if table is None:
+            return Verdict.ACCEPT
+        return table.oracles[(self.run.mutant, state, oracle)]
+
+    def _capture(self, notes: StateNotes) -> None:
+        ctx = self._ctx
+        ref = fault.target_ref(ctx)
+        found = ctx.api.get(ref)
+        match found:
+            case Present():
+                ctx.target = found.body
+                notes.objects.append(
+                    ctx.attempt.json("captured-target.json", redact(ref.kind, found.body))
+                )
+            case Failed():
+                raise ClusterUnavailableError(f"{ref} cannot be captured: {found.message}")
+            case _:
+                raise RunStoppedError(
+                    Outcome.STOPPED_AT_HEALTHY_GATE, f"{ref} does not exist while healthy"
+                )
+        notes.facts["baseline"] = dict(ctx.baseline)
+
+    def _verify_activation(self, notes: StateNotes, when: str) -> None:
+        results = activation.check(self._ctx)
+        notes.activation += [(when, result) for result in results]
+        failed = [result for result in results if not result.holds]
+        if failed:
+            self._record(notes)
+            told = "; ".join(f"{result.criterion}: {result.observed}" for result in failed)
+            raise RunStoppedError(
+                Outcome.MUTANT_ACTIVATION_FAILURE, f"{self._ctx.mutant.id} is not active: {told}"
+            )
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def _record(self, notes: StateNotes) -> None:
+        """Flush a state; what it cost is the difference to when it began."""
+        timings, waiting = self._ctx.timings.seconds, self._ctx.timings.waiting
+        notes.timings = {
+            name: value - notes.timings.get(name, 0.0)
+            for name, value in timings.items()
+            if value > notes.timings.get(name, 0.0)
+        }
+        notes.waiting = {
+            name: value - notes.waiting.get(name, 0.0)
+            for name, value in waiting.items()
+            if value > notes.waiting.get(name, 0.0)
+        }
+        record = state_record(
+            self._ctx, notes, registration=self._registration, finished=self._ctx.clock.now()
+        )
+        self.attempt.finish_state(notes.state, record)
+
+    def _complete(self) -> None:
+        with self._ctx.timings.phase("remove"):
+            self._stop_sampler()
+            application.remove(self._ctx)
+        self._move(Phase.FINALIZED)
+        self._close(Outcome.COMPLETE, "every state was read and the restored one is well")
+
+    def _stop(self, error: BaseException) -> None:
+        """End the attempt for a reason; restore first where something was mutated."""
+        outcome, reason = outcome_of(error), _told(error)
+        if not isinstance(error, SremutError | KeyboardInterrupt):
+            self._facts["traceback"] = "".join(traceback.format_exception(error))
+        mutated = self._phase in _MUTATED
+        try:
+            if mutated:
+                self._restore()
+                self._move(Phase.RESTORE_VERIFIED)
+                self._mark("")
+            self._stop_sampler()
+            if self._ctx.application:
+                application.remove(self._ctx)
+            self._move(Phase.ABORTED_SAFE)
+        except (SremutError, KeyboardInterrupt) as second:
+            if mutated and self._phase is not Phase.RESTORE_VERIFIED:
+                self._blocked(second)
+                outcome = Outcome.RESTORATION_FAILURE
+                reason = f"{reason}; then restoration failed: {_told(second)}"
+            else:
+                reason = f"{reason}; then cleaning up failed: {_told(second)}"
+                self._facts["dirty"] = _told(second)
+        self._stopped = RunStoppedError(outcome, _without_outcome(reason))
+        self._close(outcome, _without_outcome(reason))
+
+    def _blocked(self, why: BaseException) -> None:
+        if self._phase is not Phase.RESTORE_STARTED:
+            self._move(Phase.RESTORE_STARTED)
+        self._facts["dirty"] = _told(why)
+        self._move(Phase.RESTORATION_BLOCKED)
+
+    @property
+    def dirty(self) -> str:
+        """Why the cluster is not as it was found; empty when it is."""
+        return str(self._facts.get("dirty", ""))
+
+    def _stop_sampler(self) -> None:
+        if self._ctx.sampler is not None:
+            self._ctx.sampler.stop()
+
+    def _close(self, outcome: Outcome, reason: str) -> None:
+        self.outcome = outcome
+        self._ctx.tell("")
+        self.attempt.close(
+            outcome=outcome,
+            reason=reason,
+            record={
+                "instruments": self._instrument_facts(),
+                "sampler": None if self._samples is None else self._samples.close().as_json(),
+                "timings": {k: round(v, 6) for k, v in self._ctx.timings.seconds.items()},
+                "waiting": {k: round(v, 6) for k, v in self._ctx.timings.waiting.items()},
+                "facts": self._facts,
+            },
+        )
+
+    def _instrument_facts(self) -> dict[str, Any]:
+        """Versions and digests as each instrument last told them."""
+        return {
+            item.reading.instrument: dict(item.reading.facts)
+            for notes in self._notes.values()
+            for item in notes.readings
+        }
+
+    def _move(self, new: Phase) -> None:
+        check_transition(self._phase, new)
+        self.attempt.journal.append(new.value)
+        self._phase = new
+
+
+_MUTATED = frozenset(
+    {
+        Phase.MUTANT_INJECTED,
+        Phase.MUTANT_STATE_VERIFIED,
+        Phase.ORACLE_STARTED,
+        Phase.ORACLE_EVALUATED,
+        Phase.CONTRACT_EVALUATED,
+        Phase.RESTORE_STARTED,
+    }
+)
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, SremutError):
+        return str(error)
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _without_outcome(reason: str) -> str:
+    """A stop's own text begins with its outcome, which is recorded beside the reason."""
+    for outcome in Outcome:
+        reason = reason.replace(f"{outcome.value}: ", "")
+    return reason

@@ -1,0 +1,96 @@
+"""The built-in fault: delete the target Service, recycle every pod, wait until all are ready.
+
+It restores exactly the surface that a pod-watching grader sees, and leaves the Service gone. Its
+recovery is the reverse: delete what stands under the Service's name, put the captured body back,
+recycle every pod, wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_sremut.cluster.port import Absent, Failed, ObjectRef, Present
+from pytest_sremut.cluster.waiting import object_gone
+from pytest_sremut.engine.application import listed, stable
+from pytest_sremut.engine.guard import Captured, OperationKind, captured
+from pytest_sremut.engine.stops import RunStoppedError
+from pytest_sremut.errors import ClusterUnavailableError
+from pytest_sremut.study.mutants import strip_server_fields
+from pytest_sremut.study.verdict import Outcome
+
+if TYPE_CHECKING:
+    from pytest_sremut.engine.context import RunContext
+
+__all__ = ["inject", "recover", "target_ref"]
+
+
+def target_ref(ctx: RunContext) -> ObjectRef:
+    """The object that the fault hits."""
+    return ObjectRef(kind="Service", namespace=ctx.namespace, name=ctx.study.target.name)
+
+
+def inject(ctx: RunContext) -> None:
+    """Delete the captured target and recycle every pod; returns when the application is stable."""
+    ctx.tell("injecting the fault")
+    assert ctx.target is not None
+    original = captured(ctx.target)
+    ctx.guard.delete(OperationKind.DELETE_TARGET, [original])
+    object_gone(ctx.api, original.ref, original.uid, timeout=ctx.protocol.stable_timeout)
+    _recycle(ctx)
+
+
+def recover(ctx: RunContext) -> None:
+    """Take the mutant away, put the captured target back, recycle every pod, wait.
+
+    Raises:
+        RunStoppedError: `RESTORATION_FAILURE`: an object that is neither the mutant's nor the
+            captured one stands under the target's name; it is left alone.
+    """
+    ctx.tell("restoring")
+    assert ctx.target is not None
+    _remove_mutant(ctx)
+    ref = target_ref(ctx)
+    found = ctx.api.get(ref)
+    match found:
+        case Failed():
+            raise ClusterUnavailableError(
+                f"{found.what}: {found.message}", status=found.status, reason=found.reason
+            )
+        case Present() if found.body["metadata"]["uid"] == ctx.target["metadata"]["uid"]:
+            pass  # the fault never took effect: the original is still there
+        case Present():
+            raise RunStoppedError(
+                Outcome.RESTORATION_FAILURE,
+                f"{ref} (uid {found.body['metadata']['uid']}) is neither the captured object nor "
+                "the mutant: an unexpected object is never overwritten",
+            )
+        case Absent():
+            ctx.guard.create(OperationKind.RESTORE_TARGET, [strip_server_fields(ctx.target)])
+    _recycle(ctx)
+
+
+def _remove_mutant(ctx: RunContext) -> None:
+    if not ctx.mutant_objects:
+        return
+    ctx.guard.delete(OperationKind.DELETE_MUTANT, ctx.mutant_objects)
+    for item in ctx.mutant_objects:
+        object_gone(ctx.api, item.ref, item.uid, timeout=ctx.protocol.stable_timeout)
+    ctx.mutant_objects = []
+
+
+def _recycle(ctx: RunContext) -> None:
+    """Delete each pod that is there now, once; pods that appear later are never added."""
+    pods = [
+        Captured(
+            ref=ObjectRef(kind="Pod", namespace=ctx.namespace, name=pod["metadata"]["name"]),
+            uid=pod["metadata"]["uid"],
+        )
+        for pod in listed(ctx.api.list("Pod", ctx.namespace))
+    ]
+    ctx.guard.delete(OperationKind.RECYCLE_PODS, pods)
+    stable(
+        ctx,
+        ctx.baseline,
+        gone=[pod.uid for pod in pods],
+        timeout=ctx.protocol.stable_timeout,
+    )

@@ -1,0 +1,164 @@
+"""A timeline of what the cluster looked like, independent of every grader.
+
+It decides what a bad reading was; no verdict ever does. A look that fails is recorded as failed
+and says nothing about the cluster.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from pytest_sremut.cluster.port import Absent, Failed, KubeApi, ObjectRef, Present
+from pytest_sremut.engine.classify import Sample
+from pytest_sremut.engine.clock import Clock, rfc3339
+from pytest_sremut.study.model import Target
+
+__all__ = ["SampleSink", "Sampler", "look"]
+
+
+class SampleSink(Protocol):
+    """Where samples go: one JSON-ready mapping a look."""
+
+    def write(self, sample: Mapping[str, Any]) -> None: ...
+
+
+def look(api: KubeApi, *, namespace: str, target: Target) -> dict[str, Any]:
+    """One look: pods that are not Running, the target Service, its endpoint slices."""
+    pods = api.list("Pod", namespace)
+    slices = api.list(
+        "EndpointSlice", namespace, labels=f"kubernetes.io/service-name={target.name}"
+    )
+    service = api.get(ObjectRef(kind="Service", namespace=namespace, name=target.name))
+    return {
+        "pods": (
+            {"failed": pods.message}
+            if isinstance(pods, Failed)
+            else {"total": len(pods.items), "not_running": _not_running(pods.items)}
+        ),
+        "service": _service(service),
+        "endpoints": (
+            {"failed": slices.message} if isinstance(slices, Failed) else _addresses(slices.items)
+        ),
+    }
+
+
+def _not_running(items: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    return [
+        {
+            "name": pod["metadata"]["name"],
+            "uid": pod["metadata"]["uid"],
+            "phase": pod.get("status", {}).get("phase", ""),
+        }
+        for pod in items
+        if pod.get("status", {}).get("phase") != "Running"
+    ]
+
+
+def _service(read: Present | Absent | Failed) -> dict[str, str]:
+    match read:
+        case Present():
+            return {
+                "uid": read.body["metadata"]["uid"],
+                "cluster_ip": read.body.get("spec", {}).get("clusterIP", ""),
+            }
+        case Absent():
+            return {"absent": "NotFound"}
+        case Failed():
+            return {"failed": read.message}
+
+
+def _addresses(slices: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"address": address, "conditions": endpoint.get("conditions", {})}
+        for item in slices
+        for endpoint in item.get("endpoints") or ()
+        for address in endpoint.get("addresses", ())
+    ]
+
+
+class Sampler:
+    """Looks at the cluster every `interval` seconds, in a thread of its own, until stopped.
+
+    Args:
+        api: A client that may be used from another thread.
+        sink: Gets every sample with its UTC and monotonic time.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        namespace: str,
+        target: Target,
+        interval: float,
+        clock: Clock,
+        sink: SampleSink,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._target = target
+        self._interval = interval
+        self._clock = clock
+        self._sink = sink
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._samples: list[Sample] = []
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._loop, name="sremut-sampler", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the look in progress; idempotent. Re-raises what ended the thread early."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    @property
+    def timeline(self) -> tuple[Sample, ...]:
+        """Everything seen so far, ascending."""
+        with self._lock:
+            return tuple(self._samples)
+
+    def _loop(self) -> None:
+        try:
+            while True:
+                self._take()
+                if self._stop.wait(self._interval):
+                    return
+        except BaseException as error:  # handed to stop(): a dead sampler must not pass unseen
+            self._failure = error
+
+    def _take(self) -> None:
+        at = self._clock.monotonic()
+        utc = rfc3339(self._clock.now())
+        seen = look(self._api, namespace=self._namespace, target=self._target)
+        pods = seen["pods"]
+        sample = Sample(
+            at=at,
+            not_running=(
+                None if "failed" in pods else {p["uid"]: p["phase"] for p in pods["not_running"]}
+            ),
+        )
+        with self._lock:
+            self._samples.append(sample)
+        self._sink.write({"utc": utc, "monotonic": f"{at:.6f}", **seen})

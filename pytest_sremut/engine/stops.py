@@ -1,0 +1,47 @@
+"""Why a run ended before its end, as a value that carries the outcome of the attempt."""
+
+from __future__ import annotations
+
+from pytest_sremut.errors import (
+    ClusterError,
+    EvidenceError,
+    GuardRefusedError,
+    HarnessError,
+    InputError,
+    SremutError,
+)
+from pytest_sremut.study.verdict import Outcome
+
+__all__ = ["RunStoppedError", "outcome_of"]
+
+
+class RunStoppedError(SremutError):
+    """The run stopped. Every further cell of it errors with this outcome and reason.
+
+    Args:
+        outcome: Never `COMPLETE`.
+        reason: One sentence a person can act on.
+    """
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        self.outcome = outcome
+        self.reason = reason
+        super().__init__(f"{outcome.value}: {reason}")
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """The outcome that an exception on the way through a run means.
+
+    Only `RunStoppedError` carries its own. Whatever is not known here is the driver's own fault.
+    """
+    match error:
+        case RunStoppedError():
+            return error.outcome
+        case ClusterError():
+            return Outcome.INFRASTRUCTURE_FAILURE
+        case GuardRefusedError() | InputError():
+            return Outcome.PROTOCOL_VIOLATION
+        case EvidenceError() | HarnessError():
+            return Outcome.DRIVER_ABORTED
+        case _:
+            return Outcome.DRIVER_ABORTED

@@ -1,0 +1,133 @@
+"""Taking a workload window: a load Job in the namespace, its log, and what it adds up to.
+
+One Job per window, so every round begins after the window was asked for. The log's bytes are kept
+before they are read, and the Job's pod is verified gone before the window is handed out: a grader
+that sweeps pods must never meet it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytest_sremut.cluster.port import ObjectRef
+from pytest_sremut.cluster.waiting import (
+    Objects,
+    WaitTimeoutError,
+    object_gone,
+    pods_gone,
+    wait_for,
+)
+from pytest_sremut.engine.application import listed
+from pytest_sremut.engine.guard import Captured, OperationKind, captured
+from pytest_sremut.engine.images import LOAD
+from pytest_sremut.engine.labels import ROLE_LABEL
+from pytest_sremut.engine.stops import RunStoppedError
+from pytest_sremut.evidence.redaction import scrub_bytes
+from pytest_sremut.study.verdict import Outcome
+from pytest_sremut.workload.job import load_job
+from pytest_sremut.workload.report import parse_log
+from pytest_sremut.workload.window import Window, window
+
+if TYPE_CHECKING:
+    from pytest_sremut.engine.context import RunContext
+    from pytest_sremut.evidence.rawref import RawRef
+
+__all__ = ["TakenWindow", "take_window"]
+
+_STARTUP: Final = 30.0  # seconds from the Job to its running pod, image already on the node
+_SLACK: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenWindow:
+    """A window and the raw log it was read from."""
+
+    window: Window
+    raw: RawRef
+
+
+def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
+    """Drive `rounds` rounds of the protocol's workload and read them.
+
+    Args:
+        ctx: The run.
+        name: Of the window, for the Job and its log; unique within the attempt.
+        rounds: How many complete rounds make the window complete.
+    Raises:
+        RunStoppedError: The load pod did not start or end (`INFRASTRUCTURE_FAILURE`).
+    """
+    ctx.tell(f"workload window {name}: {rounds} rounds")
+    workload = ctx.protocol.workload
+    boundary = ctx.clock.now()
+    job = captured(
+        ctx.guard.create(
+            OperationKind.CREATE_OWN_POD,
+            [
+                load_job(
+                    name=f"sremut-load-{name}",
+                    namespace=ctx.namespace,
+                    workload=workload,
+                    rounds=rounds,
+                    image=LOAD,
+                    labels={ROLE_LABEL: "load", "sremut.io/window": name},
+                )
+            ],
+        )[0].body
+    )
+    try:
+        longest = rounds * (workload.duration + workload.pause + workload.timeout)
+        pod = _running_pod(ctx, name)
+        log = _whole_log(ctx, pod, timeout=longest + _SLACK)
+    except WaitTimeoutError as error:
+        raise RunStoppedError(
+            Outcome.INFRASTRUCTURE_FAILURE, f"workload window {name}: {error}"
+        ) from error
+    raw = ctx.attempt.raw(f"workload-{name}.log", scrub_bytes(log))
+    _discard(ctx, job, pod)
+    seen = window(parse_log(log).rounds, after=boundary, at_least=rounds)
+    ctx.timings.waited(f"window-{name}", _protocol_seconds(seen, ctx))
+    return TakenWindow(window=seen, raw=raw)
+
+
+def _running_pod(ctx: RunContext, name: str) -> Captured:
+    """The load pod, once its container has begun."""
+    labels = f"sremut.io/window={name}"
+
+    def begun(pods: Objects) -> str:
+        phases = [(p.get("status") or {}).get("phase", "Pending") for p in pods]
+        if any(phase in {"Running", "Succeeded", "Failed"} for phase in phases):
+            return ""
+        return f"the load pod is {phases[0] if phases else 'not there'}"
+
+    wait_for(ctx.api, "Pod", ctx.namespace, begun, timeout=_STARTUP, labels=labels)
+    pods = listed(ctx.api.list("Pod", ctx.namespace, labels=labels))
+    metadata = pods[0]["metadata"]
+    ref = ObjectRef(kind="Pod", namespace=ctx.namespace, name=metadata["name"])
+    return Captured(ref=ref, uid=metadata["uid"])
+
+
+def _whole_log(ctx: RunContext, pod: Captured, *, timeout: float) -> bytes:
+    """The log until the load pod ends, each line with the kubelet's timestamp."""
+    return b"".join(ctx.api.logs(ctx.namespace, pod.ref.name, follow=True, timeout=timeout))
+
+
+def _discard(ctx: RunContext, job: Captured, pod: Captured) -> None:
+    """Delete the Job with its pod, and wait until both are gone."""
+    ctx.guard.delete(OperationKind.DELETE_OWN_POD, [job], propagation="Background")
+    timeout = ctx.protocol.barrier_timeout
+    try:
+        object_gone(ctx.api, job.ref, job.uid, timeout=timeout)
+        wait_for(ctx.api, "Pod", ctx.namespace, pods_gone([pod.uid]), timeout=timeout)
+    except WaitTimeoutError as error:
+        raise RunStoppedError(Outcome.HARNESS_TIMING_FAILURE, f"load pod: {error}") from error
+
+
+def _protocol_seconds(seen: Window, ctx: RunContext) -> float:
+    """How long the rounds themselves took: the protocol's own waiting."""
+    spans = [
+        (item.end - item.begin).total_seconds()
+        for item in seen.rounds
+        if item.begin is not None and item.end is not None
+    ]
+    return sum(spans) + ctx.protocol.workload.pause * max(0, len(spans) - 1)

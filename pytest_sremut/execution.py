@@ -1,0 +1,54 @@
+"""The fixtures of a cell, and the end of a run.
+
+A run that stopped makes each of its remaining cells *error* with the attempt's outcome: it never
+skips silently and never passes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_sremut.errors import SremutError
+from pytest_sremut.report import CellReport
+
+if TYPE_CHECKING:
+    from pytest_sremut.study.model import Cell
+
+__all__ = ["SESSION", "finish_run_of", "sremut_report"]
+
+SESSION = pytest.StashKey["AuditSession"]()
+
+
+@pytest.fixture
+def sremut_report(request: pytest.FixtureRequest, sremut_cell: Cell) -> CellReport:
+    """The report of this cell; taking it advances the run as far as the cell's state."""
+    session = request.config.stash[SESSION]
+    study = request.node.parent.study
+    try:
+        report = session.report(study, sremut_cell)
+    except SremutError as error:
+        more = error.diagnostics()
+        raise pytest.fail.Exception(
+            "\n".join(filter(None, [str(error), more])), pytrace=False
+        ) from None
+    request.node.user_properties.extend(report.properties())
+    return report
+
+
+def finish_run_of(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After the last selected cell of a run: restore, finish, and say if that failed."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or "sremut_cell" not in callspec.params:
+        return
+    following = getattr(nextitem, "callspec", None)
+    if following is not None and "sremut_cell" in following.params:
+        here, there = callspec.params["sremut_cell"].run, following.params["sremut_cell"].run
+        if here == there:
+            return
+    session = item.config.stash[SESSION]
+    try:
+        session.finish_run()
+    except SremutError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None

@@ -1,0 +1,159 @@
+"""The command line, its ini twins, and the one frozen value they become.
+
+Help texts name the default. A value given on the command line beats the ini file; a bad value is
+a `pytest.UsageError` that says what is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+__all__ = ["CLUSTERS", "REQUIREMENTS", "Settings", "add_options", "asks_for_mutants", "settings_of"]
+
+CLUSTERS = "embedded | context:NAME"
+REQUIREMENTS = ("predictions", "soundness")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the user asked for. Paths are absolute."""
+
+    root: Path  # where audits/, mutants/, contracts/ and attestation/ lie
+    audits: Path
+    cluster: str  # "embedded" or "context:NAME"
+    allowed_contexts: frozenset[str]
+    profile: str  # "" means: named after the cluster kind
+    evidence: Path | None  # None: a directory of this session under .sremut/evidence
+    keep_cluster: bool
+    exploratory: bool
+    require: str
+    fail_under: float | None
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare every option and its ini twin (`--sremut-x` and `sremut_x`)."""
+    group = parser.getgroup("sremut", "mutation testing for the graders of live SRE benchmarks")
+    group.addoption(
+        "--sremut-cluster",
+        metavar="CLUSTER",
+        default=None,
+        help=f"Where runs take place: {CLUSTERS} (default: embedded).",
+    )
+    group.addoption(
+        "--sremut-allow-context",
+        metavar="NAME",
+        action="append",
+        default=None,
+        help="A kubeconfig context that may be written to; may be given several times.",
+    )
+    group.addoption(
+        "--sremut-profile",
+        metavar="NAME",
+        default=None,
+        help="Protocol profile of the study (default: named after the kind of cluster).",
+    )
+    group.addoption(
+        "--sremut-evidence",
+        metavar="DIR",
+        default=None,
+        help="Where records go (default: a new directory under .sremut/evidence).",
+    )
+    group.addoption(
+        "--sremut-keep-cluster",
+        action="store_true",
+        default=None,
+        help="Leave the embedded cluster running at the end, and say how to reach it.",
+    )
+    group.addoption(
+        "--sremut-exploratory",
+        action="store_true",
+        default=None,
+        help="Run without a registration; every record says so for ever.",
+    )
+    group.addoption(
+        "--sremut-require",
+        metavar="WHAT",
+        default=None,
+        help="What makes a cell fail: predictions (not as predicted, the default) or soundness "
+        "(a grader disagrees with the contract).",
+    )
+    group.addoption(
+        "--sremut-fail-under",
+        metavar="PERCENT",
+        default=None,
+        help="Fail the session when any oracle's mutation score is below PERCENT, or is missing.",
+    )
+    parser.addini("sremut_audits", "Directory of the studies.", default="audits")
+    parser.addini("sremut_cluster", "See --sremut-cluster.", default="embedded")
+    parser.addini("sremut_allow_context", "See --sremut-allow-context.", type="args", default=[])
+    parser.addini("sremut_profile", "See --sremut-profile.", default="")
+    parser.addini("sremut_evidence", "See --sremut-evidence.", default="")
+    parser.addini("sremut_keep_cluster", "See --sremut-keep-cluster.", type="bool", default=False)
+    parser.addini("sremut_exploratory", "See --sremut-exploratory.", type="bool", default=False)
+    parser.addini("sremut_require", "See --sremut-require.", default="predictions")
+    parser.addini("sremut_fail_under", "See --sremut-fail-under.", default="")
+
+
+def asks_for_mutants(config: pytest.Config) -> bool:
+    """Whether `-m` selects the marker `mutant`; without it (or a path) the plugin is silent."""
+    expression = str(config.getoption("markexpr", "") or "")
+    return bool(re.search(r"\bmutant\b", expression)) and not re.search(
+        r"\bnot\s+\(?\s*mutant\b", expression
+    )
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """Resolve options and ini into `Settings`. Raises `pytest.UsageError`."""
+
+    def value(name: str) -> object:
+        given = config.getoption(f"sremut_{name}", None)
+        return config.getini(f"sremut_{name}") if given is None else given
+
+    root = config.rootpath
+    evidence = str(value("evidence") or "")
+    allowed = value("allow_context")
+    assert isinstance(allowed, list)
+    return Settings(
+        root=root,
+        audits=root / str(config.getini("sremut_audits")),
+        cluster=_cluster(str(value("cluster"))),
+        allowed_contexts=frozenset(str(name) for name in allowed),
+        profile=str(value("profile") or ""),
+        evidence=(config.invocation_params.dir / evidence).resolve() if evidence else None,
+        keep_cluster=bool(value("keep_cluster")),
+        exploratory=bool(value("exploratory")),
+        require=_require(str(value("require"))),
+        fail_under=_fail_under(str(value("fail_under") or "")),
+    )
+
+
+def _cluster(text: str) -> str:
+    if text == "embedded" or (text.startswith("context:") and len(text) > len("context:")):
+        return text
+    raise pytest.UsageError(f"--sremut-cluster: found {text!r}; allowed: {CLUSTERS}")
+
+
+def _require(text: str) -> str:
+    if text in REQUIREMENTS:
+        return text
+    raise pytest.UsageError(
+        f"--sremut-require: found {text!r}; allowed: {' | '.join(REQUIREMENTS)}"
+    )
+
+
+def _fail_under(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= 100.0:  # refuses NaN too
+        raise pytest.UsageError(
+            f"--sremut-fail-under: found {text!r}; allowed: a percentage from 0 to 100"
+        )
+    return number

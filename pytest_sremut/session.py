@@ -1,0 +1,259 @@
+"""One process's part of a session: its cluster, its runs one after another, their reports.
+
+The cluster is brought up when the first cell asks for it and leased for as long as the session
+lasts. Once a restoration failed nothing more is mutated: the schedule has stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_sremut.cluster.lease import Lease
+from pytest_sremut.engine.clock import SystemClock
+from pytest_sremut.engine.driver import Driver, StateReadings
+from pytest_sremut.engine.grading import InstrumentSet
+from pytest_sremut.engine.stops import RunStoppedError
+from pytest_sremut.errors import SremutError
+from pytest_sremut.evidence.identity import (
+    AttemptIdentity,
+    file_digests,
+    product_facts,
+    protocol_facts,
+)
+from pytest_sremut.evidence.root import EvidenceRoot
+from pytest_sremut.report import CellReport, Observed
+from pytest_sremut.study.verdict import Outcome
+
+if TYPE_CHECKING:
+    from pytest_sremut.cluster.port import Cluster, ClusterIdentity
+    from pytest_sremut.gate import Admission
+    from pytest_sremut.options import Settings
+    from pytest_sremut.study.model import Cell, Run, Study
+
+__all__ = ["AuditSession", "ClusterFactory"]
+
+ClusterFactory = Callable[["Settings", str], "Cluster"]
+
+
+def open_cluster(settings: Settings, name: str) -> Cluster:
+    """The cluster that the settings name. Raises UsageError and ClusterError."""
+    if settings.cluster == "embedded":
+        from pytest_sremut.cluster.embedded import EmbeddedBackend
+
+        return EmbeddedBackend.start(name=name, keep=settings.keep_cluster)
+    from pytest_sremut.cluster.context import ContextBackend
+
+    return ContextBackend.open(
+        context=settings.cluster.split(":", 1)[1], allowed=settings.allowed_contexts
+    )
+
+
+class AuditSession:
+    """Runs cells in one process.
+
+    Args:
+        settings: What the user asked for.
+        session_id: Common to all processes of the session.
+        worker: `main`, or xdist's worker id.
+        evidence: The session's evidence directory, common to all processes.
+        admissions: Study id -> under which regime it runs.
+        progress: Shown while something long goes on.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        session_id: str,
+        worker: str,
+        evidence: Path,
+        admissions: Mapping[str, Admission],
+        progress: Callable[[str], None],
+        open_cluster: ClusterFactory = open_cluster,
+    ) -> None:
+        self._settings = settings
+        self._session_id = session_id
+        self._worker = worker
+        self._evidence = evidence
+        self._admissions = admissions
+        self._progress = progress
+        self._open_cluster = open_cluster
+        self._clock = SystemClock()
+        self._root: EvidenceRoot | None = None
+        self._instruments = InstrumentSet()
+        self._cluster: Cluster | None = None
+        self._identity: ClusterIdentity | None = None
+        self._lease: Lease | None = None
+        self._failed: SremutError | None = None
+        self._driver: Driver | None = None
+
+    # -- cells ------------------------------------------------------------------------------
+
+    def report(self, study: Study, cell: Cell) -> CellReport:
+        """Read a cell, advancing its run as far as its state.
+
+        Raises:
+            SremutError: The run stopped, the cluster is not to be had, or evidence cannot be kept.
+        """
+        driver = self._driver_of(study, cell.run)
+        readings = driver.state(cell.state)
+        return CellReport(
+            study=study,
+            cell=cell,
+            attempt=driver.attempt.number,
+            registration=self._admissions[study.id].registration.value,
+            evidence=str(driver.attempt.directory),
+            requirement=self._settings.require,
+            observed=_observed(cell, readings),
+            contract=readings.contract.verdict,
+            violated=frozenset(readings.contract.violated),
+        )
+
+    def finish_run(self) -> None:
+        """End the run in progress. Raises SremutError when it ends badly only now."""
+        driver, self._driver = self._driver, None
+        if driver is None or driver.outcome is not None:
+            self._note_dirty(driver)
+            return
+        try:
+            driver.finish()
+        finally:
+            self._note_dirty(driver)
+
+    def close(self) -> None:
+        """End everything: abort a run in progress, give the cluster back. Idempotent."""
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.abort(KeyboardInterrupt("the session ended during the run"))
+            self._note_dirty(driver)
+        self._instruments.close()
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+        if self._cluster is not None:
+            self._progress("taking the cluster down")
+            self._cluster.close()
+            self._cluster = None
+            self._progress("")
+
+    # -- pieces -----------------------------------------------------------------------------
+
+    def _driver_of(self, study: Study, run: Run) -> Driver:
+        driver = self._driver
+        if driver is not None and driver.run == run:
+            return driver
+        if driver is not None:
+            self.finish_run()
+        if self._failed is not None:
+            raise self._failed
+        cluster, identity = self._leased(study)
+        protocol = study.profiles[self._settings.profile or cluster.facts().kind]
+        admission = self._admissions[study.id]
+        if self._root is None:
+            self._root = EvidenceRoot.open(self._evidence)
+        attempt = self._root.begin(
+            AttemptIdentity(
+                study=study.id,
+                run=run.id,
+                mutant=run.mutant,
+                repetition=run.repetition,
+                registration=admission.registration,
+                session=self._session_id,
+                files=file_digests(self._settings.root, study.frozen),
+                profile=protocol.profile,
+                protocol=protocol_facts(protocol),
+                cluster=_cluster_record(cluster, identity),
+                product=product_facts(),
+            )
+        )
+        self._instruments.start(study)
+        self._driver = Driver(
+            study=study,
+            run=run,
+            protocol=protocol,
+            cluster=cluster,
+            identity=identity,
+            allowed_contexts=self._settings.allowed_contexts | _own_context(cluster),
+            attempt=attempt,
+            instruments=self._instruments,
+            registration=admission.registration,
+            clock=self._clock,
+            progress=self._progress,
+            mark=self._mark,
+        )
+        return self._driver
+
+    def _leased(self, study: Study) -> tuple[Cluster, ClusterIdentity]:
+        if self._cluster is None:
+            self._progress(f"bringing up a cluster ({self._settings.cluster})")
+            self._instruments.start(study)
+            try:
+                name = f"{self._session_id[-6:]}-{self._worker}"
+                self._cluster = self._open_cluster(self._settings, name)
+                self._identity = self._cluster.identity()
+                self._lease = Lease.acquire(self._identity, holder=self._session_id)
+            except SremutError as error:
+                # One clear message for every cell instead of one attempt each to start it.
+                self._failed = error
+                raise
+        assert self._identity is not None
+        return self._cluster, self._identity
+
+    def _mark(self, note: str) -> None:
+        """The lease's durable mark: set before a mutation, taken away when it was undone."""
+        assert self._lease is not None
+        if note:
+            self._lease.mark_dirty(note)
+        else:
+            self._lease.mark_clean()
+
+    def _note_dirty(self, driver: Driver | None) -> None:
+        if driver is None or not driver.dirty:
+            return
+        self._failed = RunStoppedError(
+            Outcome.RESTORATION_FAILURE,
+            f"the schedule has stopped: {driver.run.id} left the cluster mutated: {driver.dirty}",
+        )
+
+
+def _observed(cell: Cell, readings: StateReadings) -> tuple[Observed, ...]:
+    if cell.is_contract:
+        contract = readings.contract
+        return (
+            Observed(
+                instrument="contract",
+                verdict=contract.verdict.value,
+                detail=", ".join(sorted(contract.violated)),
+            ),
+        )
+    return tuple(
+        Observed(
+            instrument=reading.instrument,
+            verdict=reading.verdict.value,
+            detail=(
+                f"{reading.exception.type}: {reading.exception.message}"
+                if reading.exception
+                else reading.reason
+            ),
+        )
+        for reading in readings.readings[cell.oracle]
+    )
+
+
+def _own_context(cluster: Cluster) -> frozenset[str]:
+    """A cluster that this session started itself may be written to."""
+    return frozenset({cluster.context}) if cluster.facts().kind == "embedded" else frozenset()
+
+
+def _cluster_record(cluster: Cluster, identity: ClusterIdentity) -> dict[str, object]:
+    facts = cluster.facts()
+    return {
+        "kind": facts.kind,
+        "name": facts.name,
+        "context": facts.context,
+        "kube_system_uid": identity.kube_system_uid,
+        "server_version": identity.server_version,
+        "facts": dict(facts.values),
+    }
