@@ -24,6 +24,7 @@ __all__ = [
     "AuthorityUnreachableError",
     "CertificateNotValidAtTimeError",
     "CheckoutError",
+    "CommitNotAtHandError",
     "EkuError",
     "Fault",
     "FrozenFileError",
@@ -197,6 +198,12 @@ class UntrustedRootError(UnverifiableError):
         "A root inside a token proves nothing by itself. If you trust this authority, get its "
         "root from the authority, compare the fingerprint, and pin it in trust.yaml."
     )
+
+
+class CommitNotAtHandError(UnverifiableError):
+    """The stamped commit is not in this clone."""
+
+    hint = "A shallow clone lacks it: `git fetch --unshallow`."
 
 
 class NotRegisteredError(UnverifiableError):

@@ -30,7 +30,7 @@ import hashlib
 import hmac
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from pytest_sremut.attestation import certificates, reply
 from pytest_sremut.attestation.certificates import Certificate
@@ -96,6 +96,23 @@ class VerifiedToken:
     def latest(self) -> datetime:
         """The latest moment at which the bytes can have been stamped."""
         return self.gen_time + self._margin
+
+    def to_json(self) -> dict[str, Any]:
+        """Exact built-ins, for records."""
+        return {
+            "gen_time": self.gen_time.isoformat(),
+            "accuracy_seconds": None if self.accuracy is None else self.accuracy.total_seconds(),
+            "serial": f"{self.serial:x}",
+            "policy": self.policy,
+            "hash_algorithm": self.hash_algorithm,
+            "imprint": self.imprint,
+            "signer": self.signer,
+            "signer_sha256": self.signer_sha256,
+            "root": self.root,
+            "root_sha256": self.root_sha256,
+            "independence": self.independence,
+            "nonce": self.nonce,
+        }
 
     @property
     def _margin(self) -> timedelta:
