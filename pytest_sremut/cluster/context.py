@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from pytest_sremut.cluster.identity import read_identity
 from pytest_sremut.cluster.port import ClusterFacts, ClusterIdentity, Failed, KubeApi
 from pytest_sremut.errors import UsageError
 
-__all__ = ["ContextCluster", "kubeconfig_path"]
+__all__ = ["ContextBackend", "kubeconfig_path"]
 
 
 def kubeconfig_path(environ: Mapping[str, str]) -> Path:
@@ -29,7 +30,7 @@ def kubeconfig_path(environ: Mapping[str, str]) -> Path:
     return path
 
 
-class ContextCluster:
+class ContextBackend:
     """A cluster that we did not make and do not take down. See `Cluster`."""
 
     def __init__(self, client: KubeClient, *, kubeconfig: Path, context: str) -> None:
@@ -38,8 +39,10 @@ class ContextCluster:
         self._context = context
 
     @classmethod
-    def open(cls, kubeconfig: Path, context: str, *, allowed: Collection[str]) -> ContextCluster:
-        """Connect to a context.
+    def open(
+        cls, *, context: str, allowed: Collection[str], kubeconfig: Path | None = None
+    ) -> ContextBackend:
+        """Connect to a context of `kubeconfig` (None: the one that `kubeconfig_path` finds).
 
         Raises:
             UsageError: The context was not allowed by name, or is not in the file.
@@ -50,7 +53,8 @@ class ContextCluster:
                 f"context {context!r} is not allowed (allowed: {named}): the audit deletes and "
                 f"creates objects there; name it with --sremut-allow-context={context}"
             )
-        return cls(load(kubeconfig, context), kubeconfig=kubeconfig, context=context)
+        path = kubeconfig_path(os.environ) if kubeconfig is None else kubeconfig
+        return cls(load(path, context), kubeconfig=path, context=context)
 
     @property
     def name(self) -> str:

@@ -41,8 +41,7 @@ class DirtyMark:
     """Who left a cluster mutated."""
 
     session: str
-    run: str
-    journal: str  # path of the attempt's journal, from which `sremut recover` works
+    note: str  # one sentence: which run, what was left
 
 
 class Lease:
@@ -58,8 +57,8 @@ class Lease:
         cls,
         identity: ClusterIdentity,
         *,
-        directory: Path,
-        session: str,
+        holder: str,
+        directory: Path | None = None,
         timeout: float = 0.0,
         allow_dirty: bool = False,
     ) -> Lease:
@@ -67,8 +66,8 @@ class Lease:
 
         Args:
             identity: Of the cluster.
-            directory: Where lock and mark are kept; made where it does not exist.
-            session: Who we are, for the other session's message.
+            holder: The session that we are, for the other one's message.
+            directory: Where lock and mark are kept (None: `default_directory`); made if need be.
             timeout: Seconds to wait.
             allow_dirty: For `sremut recover` only.
 
@@ -76,6 +75,7 @@ class Lease:
             UsageError: Another session holds it, it was left mutated, or the directory is not
                 writable.
         """
+        directory = default_directory(os.environ) if directory is None else directory
         uid = identity.kube_system_uid
         name = uid if _SAFE.fullmatch(uid) else hashlib.sha256(uid.encode()).hexdigest()
         stem = directory / name
@@ -90,14 +90,14 @@ class Lease:
             ) from None
         except OSError as error:
             raise UsageError(f"cannot lease a cluster in {directory}: {error}") from error
-        lease = cls(lock=lock, stem=stem, session=session)
+        lease = cls(lock=lock, stem=stem, session=holder)
         try:
             if not allow_dirty and (mark := lease.dirty()) is not None:
                 raise UsageError(  # noqa: TRY301 - the lock is given back below
-                    f"cluster {identity.server} was left mutated by session {mark.session}, run "
-                    f"{mark.run} (journal {mark.journal}): put it back with `sremut recover`"
+                    f"cluster {identity.server} was left mutated by session {mark.session} "
+                    f"({mark.note}): put it back with `sremut recover`"
                 )
-            _write(stem.with_suffix(".holder"), {"session": session, "pid": os.getpid()})
+            _write(stem.with_suffix(".holder"), {"session": holder, "pid": os.getpid()})
         except BaseException:
             lock.release()
             raise
@@ -107,17 +107,15 @@ class Lease:
         """The mark that stands, one with question marks where it cannot be read."""
         try:
             body = json.loads(self._stem.with_suffix(".dirty").read_bytes())
-            return DirtyMark(
-                session=str(body["session"]), run=str(body["run"]), journal=str(body["journal"])
-            )
+            return DirtyMark(session=str(body["session"]), note=str(body["note"]))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            return DirtyMark(session="?", run="?", journal="?")
+            return DirtyMark(session="?", note="the mark cannot be read")
 
-    def mark_dirty(self, *, run: str, journal: Path) -> None:
-        """Durably note that the cluster is about to be mutated. Raises UsageError."""
-        mark = {"session": self._session, "run": run, "journal": str(journal)}
+    def mark_dirty(self, note: str) -> None:
+        """Durably note that the cluster is, or is about to be, mutated. Raises UsageError."""
+        mark = {"session": self._session, "note": note}
         _write(self._stem.with_suffix(".dirty"), mark)
 
     def mark_clean(self) -> None:

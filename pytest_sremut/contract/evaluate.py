@@ -24,7 +24,7 @@ from pytest_sremut.study.names import Check
 from pytest_sremut.study.verdict import ContractVerdict, Evaluation
 from pytest_sremut.workload.window import Window, functional
 
-__all__ = ["evaluate"]
+__all__ = ["ContractReading", "evaluate"]
 
 
 def evaluate(
