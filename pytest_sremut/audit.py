@@ -214,5 +214,5 @@ def _distributes(config: pytest.Config) -> bool:
     )
 
 
-def _interrupt(signum: int, frame: FrameType | None) -> None:
+def _interrupt(signum: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(f"{signal.Signals(signum).name} received")

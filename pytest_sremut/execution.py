@@ -14,11 +14,12 @@ from pytest_sremut.errors import SremutError
 from pytest_sremut.report import CellReport
 
 if TYPE_CHECKING:
+    from pytest_sremut.session import AuditSession
     from pytest_sremut.study.model import Cell
 
 __all__ = ["SESSION", "finish_run_of", "sremut_report"]
 
-SESSION = pytest.StashKey["AuditSession"]()
+SESSION: pytest.StashKey[AuditSession] = pytest.StashKey()
 
 
 @pytest.fixture

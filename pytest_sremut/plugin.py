@@ -15,11 +15,11 @@ import pytest
 from pytest_sremut.options import add_options, asks_for_mutants, settings_of
 
 if TYPE_CHECKING:
-    pass
+    from pytest_sremut.audit import Audit
 
 __all__: list[str] = []
 
-AUDIT = pytest.StashKey["Audit"]()
+AUDIT: pytest.StashKey[Audit] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

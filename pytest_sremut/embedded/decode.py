@@ -17,17 +17,30 @@ from typing import Any
 
 import yaml
 
-from .errors import ApiStatus, Cause, bad_request, invalid, unsupported_media_type
+from .errors import ApiStatus, bad_request, unsupported_media_type
 from .jsonvalue import JsonObject
 from .resources import Resource
 from .schema import Conformed, MismatchError, Type, conform, type_of
 
-__all__ = ["Decoded", "Notices", "decode_object", "media_type", "parse_json", "parse_yaml"]
+__all__ = [
+    "VALIDATION_MODES",
+    "Decoded",
+    "Notices",
+    "conform_as",
+    "decode_object",
+    "media_type",
+    "parse_delete_options",
+    "parse_json",
+    "parse_yaml",
+]
 
 MAX_BODY = 3 * 1024 * 1024
 MAX_DEPTH = 100
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_UNKNOWN_FORMAT = (
+    "the body of the request was in an unknown format - accepted media types include: " + ACCEPTED
+)
 VALIDATION_MODES = ("Ignore", "Warn", "Strict")
 PROTOBUF_HELP = (
     "this cluster reads JSON and YAML, not protobuf; kubectl create sends protobuf for objects "
@@ -114,10 +127,7 @@ def decode_object(
         elif media == PROTOBUF:
             raise unsupported_media_type(PROTOBUF_HELP)
         else:
-            raise unsupported_media_type(
-                "the body of the request was in an unknown format - accepted media types include: "
-                f"{ACCEPTED}"
-            )
+            raise unsupported_media_type(_UNKNOWN_FORMAT)
     except _SyntaxProblemError as problem:
         raise bad_request(
             f"the object provided is unrecognized (must be of type {wanted}): couldn't get "
@@ -128,6 +138,32 @@ def decode_object(
     else:
         api_version, type_ = table.api_version, type_of(table.api_version, wanted)
     return _typed(decoded, type_, wanted, api_version, notices)
+
+
+def parse_delete_options(body: bytes, content_type: str) -> JsonObject:
+    """Read the ``DeleteOptions`` in the body of a delete.
+
+    Raises:
+        ApiStatus: 400 or 415.
+    """
+    media = media_type(content_type)
+    try:
+        if media in ("application/json", "text/json"):
+            value = _load_json(body).value
+        elif media in ("application/yaml", "text/yaml"):
+            value = _load_yaml(body).value
+        else:
+            raise unsupported_media_type(PROTOBUF_HELP if media == PROTOBUF else _UNKNOWN_FORMAT)
+    except _SyntaxProblemError as problem:
+        raise bad_request(f"couldn't get version/kind; json parse error: {problem}") from None
+    if isinstance(value, dict):
+        kind, version = value.get("kind"), value.get("apiVersion")
+        if isinstance(kind, str) and kind not in ("", "DeleteOptions"):
+            raise bad_request(
+                f'no kind "{kind}" is registered for version "{version}" in scheme '
+                '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
+            )
+    return conform_as(type_of("", "DeleteOptions"), "DeleteOptions", "v1", value).value
 
 
 def conform_as(type_: Type, kind: str, version: str, value: Any) -> Conformed:
@@ -182,25 +218,6 @@ def _unhandled(found: str, version: str, kind: str, why: str) -> ApiStatus:
     return bad_request(f'{found} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
-def validation_mode(value: str, options: str) -> str:
-    """``fieldValidation`` of a request; `options` names the options object in the error.
-
-    Raises:
-        ApiStatus: 422, unknown mode.
-    """
-    if value in VALIDATION_MODES:
-        return value
-    if not value:
-        return "Warn"
-    allowed = ", ".join(f'"{mode}"' for mode in sorted(VALIDATION_MODES))
-    cause = Cause(
-        field="fieldValidation",
-        reason="FieldValueNotSupported",
-        message=f'Unsupported value: "{value}": supported values: {allowed}',
-    )
-    raise invalid(f"{options}.meta.k8s.io", "", [cause])
-
-
 def _show(body: bytes) -> str:
     """The body as the server shows it: text when it looks like JSON, else hexadecimal."""
     if not body:
@@ -239,6 +256,18 @@ def _load_json(body: bytes) -> Decoded:
     if "\\u" in text:
         value = _without_surrogates(value)
     return Decoded(value=value, duplicates=duplicates)
+
+
+_GO_PLACES = {
+    "Extra data": "after top-level value",
+    "Expecting property name enclosed in double quotes": (
+        "looking for beginning of object key string"
+    ),
+    "Expecting ':' delimiter": "after object key",
+    "Expecting ',' delimiter": "after object key:value pair",
+    "Invalid control character at": "in string literal",
+    "Invalid \\escape": "in string escape code",
+}
 
 
 def _go_syntax(text: str, error: json.JSONDecodeError) -> str:

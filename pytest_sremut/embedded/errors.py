@@ -58,6 +58,9 @@ class ApiStatus(Exception):  # noqa: N818 - it is a Status, and not every Status
         details: ``details`` of the Status; ``None`` leaves the key out.
         headers: extra HTTP headers of the answer.
         continue_token: where an expired list can go on, inconsistently.
+
+    Attributes:
+        media: media type to answer in; whoever knows what the client accepts sets it.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class ApiStatus(Exception):  # noqa: N818 - it is a Status, and not every Status
         self.details = details
         self.headers = headers or {}
         self.continue_token = continue_token
+        self.media = "application/json"
 
     def body(self) -> dict[str, Any]:
         """The ``Status`` object to send."""

@@ -10,6 +10,7 @@ Rules kept here (those of kube-proxy):
 * no endpoint: *reject*. Endpoints, but none on this node and ``internalTrafficPolicy: Local``:
   *drop*;
 * what is not in the table (other addresses, other ports, other protocols) is dropped;
+* an address that is not IPv4 or a port out of range, in a slice made by hand, is no endpoint;
 * headless and ExternalName Services have no address and so no routes; IPv4 only.
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from typing import Any, Literal, Protocol
 
 from .jsonvalue import JsonObject
@@ -30,11 +32,13 @@ __all__ = [
     "RoutingTable",
     "Source",
     "desired",
+    "is_ipv4",
     "service_of",
 ]
 
 Action = Literal["forward", "reject", "drop"]
 
+PORTS = range(1, 65536)
 SERVICE_LABEL = "kubernetes.io/service-name"
 
 
@@ -98,6 +102,14 @@ class Driver(Protocol):
         """What a record should say about this driver."""
 
 
+def is_ipv4(address: object) -> bool:
+    """Whether this is the text of an IPv4 address: what goes into rules, packets and records."""
+    try:
+        return isinstance(address, str) and bool(IPv4Address(address))
+    except ValueError:
+        return False
+
+
 def service_of(piece: JsonObject) -> tuple[str, str]:
     """Namespace and name of the Service to which an EndpointSlice belongs; name may be empty."""
     metadata = piece.get("metadata") or {}
@@ -136,7 +148,7 @@ def _ports(service: JsonObject) -> list[JsonObject]:
 
 def _addresses(spec: JsonObject) -> list[str]:
     listed = spec.get("clusterIPs") or [spec.get("clusterIP")]
-    return [address for address in listed if address and address != "None" and ":" not in address]
+    return [address for address in listed if is_ipv4(address)]
 
 
 def _route(
@@ -172,7 +184,7 @@ def _target_ports(piece: JsonObject, name: str, protocol: str) -> list[int]:
         for port in piece.get("ports") or ()
         if (port.get("name") or "") == name
         and (port.get("protocol") or "TCP") == protocol
-        and port.get("port")
+        and port.get("port") in PORTS
     ]
 
 
@@ -184,6 +196,8 @@ def _usable(endpoints: list[tuple[JsonObject, int]]) -> set[Backend]:
         if not addresses:
             continue
         # Several addresses of one endpoint are the same thing; kube-proxy takes the first.
+        if not is_ipv4(addresses[0]):
+            continue
         backend = Backend(address=addresses[0], port=port)
         conditions = endpoint.get("conditions") or {}
         is_ready = conditions.get("ready") is not False

@@ -78,6 +78,11 @@ class Store:
         self._pending: deque[Event] = deque()
         self._dispatching = False
 
+    @property
+    def oldest(self) -> int:
+        """The oldest revision that can still be told exactly."""
+        return self._forgotten
+
     # Reading
 
     def get(self, resource: str, namespace: str, name: str) -> JsonObject | None:

@@ -88,7 +88,7 @@ class Driver:
         clock: Clock,
         progress: Callable[[str], None],
         before_run: Callable[[], None] = lambda: None,
-        mark: Callable[[str], None] = lambda note: None,
+        mark: Callable[[str], None] = lambda _note: None,
     ) -> None:
         self.run = run
         self.attempt = attempt
@@ -255,7 +255,6 @@ class Driver:
         return self._readings(notes)
 
     def _restored(self) -> StateReadings:
-        ctx = self._ctx
         notes = self._begin(State.RESTORED)
         self._restore()
         readings = self._control(notes)

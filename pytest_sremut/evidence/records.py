@@ -62,15 +62,15 @@ class ReadingRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRecord:
-    """One round of a workload window."""
+    """One round of a workload window. None: the report did not say."""
 
     number: int
-    begin: str
-    end: str
+    begin: str | None
+    end: str | None
     parse: str
     requests: int
     failures: int
-    duration: float  # seconds
+    duration: float | None  # seconds
     socket_errors: Mapping[str, int] | None
 
 

@@ -22,7 +22,8 @@ def canonical_json(value: Any, *, what: str = "value") -> bytes:
 
     Args:
         value: Mappings with text keys, lists, tuples, text, booleans, None, integers below 2^53
-            in magnitude, finite floats.
+            in magnitude, finite floats. Floats that would be written like an integer of 2^53 or
+            more are refused too: what is read back must have the same canonical bytes.
         what: Names the value in the error.
 
     Raises:
@@ -31,6 +32,7 @@ def canonical_json(value: Any, *, what: str = "value") -> bytes:
     import rfc8785
 
     try:
+        _refuse_large_floats(value, what)
         return bytes(rfc8785.dumps(value))
     except rfc8785.IntegerDomainError as error:
         raise CanonicalError(f"{what}: integers of 2^53 and more are not exact: {error}") from None
@@ -40,6 +42,19 @@ def canonical_json(value: Any, *, what: str = "value") -> bytes:
         raise CanonicalError(f"{what}: not JSON: {error}") from None
     except RecursionError:
         raise CanonicalError(f"{what}: nested too deep, or inside itself") from None
+
+
+def _refuse_large_floats(value: Any, what: str) -> None:
+    if isinstance(value, float):
+        # From 10^21 on RFC 8785 writes an exponent, which reads back as a float.
+        if 2**53 <= abs(value) < 10**21:
+            raise CanonicalError(f"{what}: integers of 2^53 and more are not exact: {value}")
+    elif isinstance(value, dict):
+        for item in value.values():
+            _refuse_large_floats(item, what)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _refuse_large_floats(item, what)
 
 
 def sha256(data: bytes) -> Sha256:

@@ -1,0 +1,80 @@
+"""Bad values are refused in one sentence that says what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+BAD = [
+    ("cluster", "minikube", "embedded | context:NAME"),
+    ("cluster", "context:", "embedded | context:NAME"),
+    ("require", "everything", "predictions | soundness"),
+    ("fail-under", "many", "a percentage from 0 to 100"),
+    ("fail-under", "nan", "a percentage from 0 to 100"),
+    ("fail-under", "101", "a percentage from 0 to 100"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "allowed"), BAD)
+def test_on_the_command_line(
+    pytester: pytest.Pytester, name: str, value: str, allowed: str
+) -> None:
+    result = pytester.runpytest_subprocess(f"--sremut-{name}={value}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --sremut-{name}: found '{value}'; allowed: {allowed}"])
+
+
+@pytest.mark.parametrize(("name", "value", "allowed"), BAD)
+def test_in_the_ini_file(pytester: pytest.Pytester, name: str, value: str, allowed: str) -> None:
+    pytester.makeini(f"[pytest]\nsremut_{name.replace('-', '_')} = {value}\n")
+    result = pytester.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*found '{value}'; allowed: {allowed}"])
+
+
+def test_the_command_line_beats_the_ini_file(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nsremut_require = everything\n")
+    pytester.makepyfile("def test_one(): pass")
+    pytester.runpytest_subprocess("--sremut-require=soundness").assert_outcomes(passed=1)
+
+
+def test_an_unknown_profile_stops_the_session(
+    project: Path, pytester: pytest.Pytester, how: list[str]
+) -> None:
+    result = pytester.runpytest_subprocess("-m", "mutant", "--sremut-profile=moon", *how)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*nothing was run:*", "*profiles: no profile 'moon' (--sremut-profile); allowed: *"]
+    )
+    assert not (project / ".sremut").exists()
+
+
+def test_a_context_that_was_not_allowed_is_never_written_to(
+    project: Path, pytester: pytest.Pytester
+) -> None:
+    result = pytester.runpytest_subprocess(
+        "-m",
+        "mutant",
+        "-k",
+        "pinned",
+        "--sremut-cluster=context:production",
+        "--sremut-profile=embedded",
+        "--sremut-exploratory",
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*--sremut-allow-context=production*"])
+    result.assert_outcomes(errors=12)
+
+
+def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--help")
+    text = result.stdout.str()
+    options = {
+        line.split()[0].split("=")[0].removeprefix("--sremut-").replace("-", "_")
+        for line in text.splitlines()
+        if line.strip().startswith("--sremut-")
+    }
+    assert options
+    for option in options:
+        assert f"sremut_{option} (" in text, option
