@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fleet import REPOSITORY, Fleet
@@ -141,22 +144,24 @@ def test_a_service_as_a_program_ends_with_0_on_sigterm() -> None:
     assert process.wait(timeout=30) == 0
 
 
-def test_the_application_needs_nothing_but_the_standard_library() -> None:
-    code = (
-        "import sys, pytest_sremut.demo.service, pytest_sremut.demo.manifests\n"
-        "ours = {name for name in sys.modules if name.startswith('pytest_sremut.')}\n"
-        "assert all(name.startswith('pytest_sremut.demo') for name in ours), ours\n"
+def test_the_image_holds_all_that_a_service_needs(tmp_path: Path) -> None:
+    demo = REPOSITORY / "pytest_sremut" / "demo"
+    (copied,) = re.findall(r"^COPY (\S+) (\S+)$", (demo / "Dockerfile").read_text(), re.MULTILINE)
+    inside = tmp_path / copied[1]
+    inside.mkdir(parents=True)
+    for file in demo.glob(copied[0]):
+        shutil.copy(file, inside)
+    # -S: no site-packages, so the standard library is all there is.
+    found = subprocess.run(
+        [sys.executable, "-S", "-m", "pytest_sremut.demo.service", "--name=nobody"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    subprocess.run(
-        [
-            sys.executable,
-            "-I",
-            "-S",
-            "-c",
-            f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\n{code}",
-        ],
-        check=True,
-    )
+    assert found.returncode == 2
+    assert "invalid choice: 'nobody'" in found.stderr
 
 
 def test_misuse(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
