@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from typing import Any
@@ -129,8 +130,13 @@ def main(argv: list[str]) -> int:
     except ValueError as error:
         print(f"manifests: {error}", file=sys.stderr)
         return 2
-    for body in objects:
-        sys.stdout.write("---\n" + json.dumps(body, indent=2) + "\n")
+    text = "".join("---\n" + json.dumps(body, indent=2) + "\n" for body in objects)
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
 
 
