@@ -109,12 +109,9 @@ def describe(error: ValidationError) -> tuple[tuple[Step, ...], str, str]:
             return path, found, f"at most {rule} entries"
         case "uniqueItems":
             return path, "the same entry twice", "every entry once"
-        case None:  # the schema `false`
-            return (
-                path,
-                f"{path[-1] if path else 'a value'} where it has no meaning",
-                "nothing here",
-            )
+        case "not" if rule == {}:  # the schema that nothing satisfies
+            key = path[-1] if path else "a value"
+            return path, f"{key}, which has no place here", described or "nothing"
         case _:
             return path, show(instance), described or f"{error.validator} {show(rule)}"
 
