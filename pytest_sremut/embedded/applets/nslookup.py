@@ -1,0 +1,334 @@
+"""``nslookup [-type=TYPE] HOST [SERVER]``: BusyBox's output, streams and exit codes.
+
+Rules:
+- every query is sent at once (A of each search name, then AAAA of each), answers are printed in
+  the order in which they arrive; the exit code is 1 if any of them is an error, so a short name
+  that exists in one search domain of three exits with 1;
+- search domains apply to names without a dot, and only when no server is named.
+"""
+
+import os
+import select
+import socket
+import sys
+import time
+
+TIMEOUT = 5.0  # seconds until nobody is expected to answer any more
+RESEND = 2.5
+PORT = 53
+RESOLV_CONF = "/etc/resolv.conf"
+TYPES = {
+    "a": 1,
+    "ns": 2,
+    "cname": 5,
+    "soa": 6,
+    "ptr": 12,
+    "mx": 15,
+    "txt": 16,
+    "aaaa": 28,
+    "srv": 33,
+    "any": 255,
+}
+RCODES = (
+    "NOERROR",
+    "FORMERR",
+    "SERVFAIL",
+    "NXDOMAIN",
+    "NOTIMP",
+    "REFUSED",
+    "YXDOMAIN",
+    "YXRRSET",
+    "NXRRSET",
+    "NOTAUTH",
+    "NOTZONE",
+)
+SERVFAIL = 2
+SERVFAIL_RETRIES = 2
+USAGE = (
+    "Usage: nslookup [-type=QUERY_TYPE] [-debug] HOST [DNS_SERVER]\n\n"
+    "Query DNS about HOST\n\n"
+    "QUERY_TYPE: soa,ns,a,aaaa,cname,mx,txt,ptr,srv,any\n"
+)
+
+
+class BadAnswer(Exception):
+    """The bytes are no DNS answer."""
+
+
+class Query:
+    """One question under way."""
+
+    def __init__(self, number, name, kind):
+        self.packet = encode_query(number, name, kind)
+        self.name = name
+        self.kind = kind
+        self.failures = 0
+        self.done = False
+
+
+def encode_query(number, name, kind):
+    labels = b""
+    for label in name.rstrip(".").split("."):
+        raw = label.encode("utf-8", "surrogateescape")
+        if not 0 < len(raw) < 64:
+            raise ValueError(name)
+        labels += bytes([len(raw)]) + raw
+    if len(labels) > 254:
+        raise ValueError(name)
+    header = number.to_bytes(2, "big") + b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
+    return header + labels + b"\x00" + kind.to_bytes(2, "big") + b"\x00\x01"
+
+
+def read_name(message, start):
+    """The name at `start` and where it ends."""
+    labels, end, jumps, at = [], None, 0, start
+    while True:
+        if at >= len(message):
+            raise BadAnswer
+        size = message[at]
+        if size >= 0xC0:
+            if at + 1 >= len(message) or jumps > 64:
+                raise BadAnswer
+            end = at + 2 if end is None else end
+            at = (size & 0x3F) << 8 | message[at + 1]
+            jumps += 1
+        elif size == 0:
+            return ".".join(labels), at + 1 if end is None else end
+        else:
+            label = message[at + 1 : at + 1 + size]
+            if len(label) < size:
+                raise BadAnswer
+            labels.append(label.decode("ascii", "backslashreplace"))
+            at += 1 + size
+
+
+def u16(message, at):
+    if at + 2 > len(message):
+        raise BadAnswer
+    return int.from_bytes(message[at : at + 2], "big")
+
+
+def record_text(message, name, kind, start, size):
+    """One line (or several) of output for a resource record; empty for kinds never shown."""
+    data = message[start : start + size]
+    if len(data) < size:
+        raise BadAnswer
+    if kind in (TYPES["a"], TYPES["aaaa"]):
+        family = socket.AF_INET if kind == TYPES["a"] else socket.AF_INET6
+        try:
+            address = socket.inet_ntop(family, data)
+        except ValueError as error:
+            raise BadAnswer from error
+        return f"Name:\t{name}\nAddress: {address}\n"
+    if kind == TYPES["ns"]:
+        return f"{name}\tnameserver = {read_name(message, start)[0]}\n"
+    if kind == TYPES["cname"]:
+        return f"{name}\tcanonical name = {read_name(message, start)[0]}\n"
+    if kind == TYPES["ptr"]:
+        return f"{name}\tname = {read_name(message, start)[0]}\n"
+    if kind == TYPES["mx"]:
+        target = read_name(message, start + 2)[0]
+        return f"{name}\tmail exchanger = {u16(message, start)} {target}\n"
+    if kind == TYPES["txt"]:
+        text = data[1 : 1 + data[0]].decode("utf-8", "backslashreplace") if data else ""
+        return f'{name}\ttext = "{text}"\n'
+    if kind == TYPES["srv"]:
+        numbers = " ".join(str(u16(message, start + 2 * i)) for i in range(3))
+        return f"{name}\tservice = {numbers} {read_name(message, start + 6)[0]}\n"
+    if kind == TYPES["soa"]:
+        origin, at = read_name(message, start)
+        mail, at = read_name(message, at)
+        lines = [name, f"\torigin = {origin}", f"\tmail addr = {mail}"]
+        for index, field in enumerate(("serial", "refresh", "retry", "expire", "minimum")):
+            lines.append(
+                f"\t{field} = {u16(message, at + 4 * index) << 16 | u16(message, at + 4 * index + 2)}"
+            )
+        return "\n".join(lines) + "\n"
+    return ""
+
+
+def answer_text(message, name):
+    """What is printed for one answer, and its rcode."""
+    if len(message) < 12:
+        raise BadAnswer
+    rcode = message[3] & 0x0F
+    if rcode:
+        reason = RCODES[rcode] if rcode < len(RCODES) else str(rcode)
+        return f"** server can't find {name}: {reason}\n", rcode
+    text = "" if message[2] & 0x04 else "Non-authoritative answer:\n"
+    at = 12
+    for _ in range(u16(message, 4)):
+        at = read_name(message, at)[1] + 4
+    for _ in range(u16(message, 6)):
+        owner, at = read_name(message, at)
+        size = u16(message, at + 8)
+        text += record_text(message, owner, u16(message, at), at + 10, size)
+        at += 10 + size
+    return text, 0
+
+
+def read_resolv_conf(path):
+    """Name servers and search domains."""
+    servers, search = [], []
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        words = line.split()
+        if words and words[0] == "nameserver" and len(words) > 1:
+            servers.append(words[1])
+        elif words and words[0] in ("search", "domain"):
+            search = words[1:]
+    return servers, search
+
+
+def reverse_name(host):
+    """The name under which an address is looked up, or None for a name."""
+    try:
+        raw = socket.inet_pton(socket.AF_INET, host)
+        return ".".join(str(byte) for byte in reversed(raw)) + ".in-addr.arpa"
+    except OSError:
+        pass
+    try:
+        raw = socket.inet_pton(socket.AF_INET6, host)
+    except OSError:
+        return None
+    return ".".join(reversed(raw.hex())) + ".ip6.arpa"
+
+
+def server_address(text):
+    """(family, address, port) of a server as a person writes it."""
+    host, port = text, PORT
+    if text.count(":") == 1:
+        host, digits = text.split(":")
+        port = int(digits) if digits.isdigit() else PORT
+    try:
+        found = socket.getaddrinfo(host, port, 0, socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    return found[0][0], found[0][4]
+
+
+def questions(host, kinds, search):
+    """(name, kind) of every query, in the order in which they are sent."""
+    reverse = reverse_name(host)
+    if not kinds:
+        kinds = [TYPES["ptr"]] if reverse else [TYPES["a"], TYPES["aaaa"]]
+    if reverse and kinds == [TYPES["ptr"]]:
+        return [(reverse, TYPES["ptr"])]
+    names = [host]
+    if search and "." not in host:
+        names = [f"{host}.{domain}" for domain in search]
+    return [(name, kind) for kind in kinds for name in names]
+
+
+def ask(server, queries, write):
+    """Send all, print answers as they come; True when every query has an answer."""
+    family, address = server
+    with socket.socket(family, socket.SOCK_DGRAM) as udp:
+        udp.connect(address)
+        by_number = {query.packet[:2]: query for query in queries}
+        started = time.monotonic()
+        resend_at = started
+        while True:
+            waiting = [query for query in queries if not query.done]
+            if not waiting:
+                return True
+            now = time.monotonic()
+            if now - started >= TIMEOUT:
+                return False
+            if now >= resend_at:
+                for query in waiting:
+                    udp.send(query.packet)
+                resend_at = now + RESEND
+            if not select.select([udp], [], [], min(resend_at, started + TIMEOUT) - now)[0]:
+                continue
+            message = udp.recv(65535)
+            query = by_number.get(message[:2])
+            if query is None or query.done:
+                continue
+            receive(udp, query, message, write)
+
+
+def receive(udp, query, message, write):
+    try:
+        text, rcode = answer_text(message, query.name)
+    except BadAnswer:
+        text, rcode = f"*** Can't find {query.name}: Parse error\n", 1
+    if rcode == SERVFAIL and query.failures < SERVFAIL_RETRIES:
+        query.failures += 1
+        udp.send(query.packet)
+        return
+    query.done = True
+    query.failed = bool(rcode)
+    write(text + "\n")
+
+
+def parse_arguments(argv):
+    """(types, host, server); raises ValueError with what to print on stderr."""
+    kinds, words = [], []
+    for word in argv:
+        if not word.startswith("-") or words:
+            words.append(word)
+            continue
+        option, _, value = word.lstrip("-").partition("=")
+        if option in ("type", "querytype"):
+            if value.lower() not in TYPES:
+                raise ValueError(f'nslookup: invalid query type "{value}"\n')
+            kinds.append(TYPES[value.lower()])
+        elif option != "debug":
+            raise ValueError(f"nslookup: unrecognized option '{word}'\n{USAGE}")
+    if not 1 <= len(words) <= 2:
+        raise ValueError(USAGE)
+    return kinds, words[0], words[1] if len(words) > 1 else None
+
+
+def main(argv, write, complain, resolv_conf=RESOLV_CONF):
+    try:
+        kinds, host, server = parse_arguments(argv)
+    except ValueError as error:
+        complain(str(error))
+        return 1
+    search = []
+    if server is None:
+        servers, search = read_resolv_conf(resolv_conf)
+        servers = servers or ["127.0.0.1"]
+    else:
+        servers = [server]
+    first = int.from_bytes(os.urandom(2), "big")
+    try:
+        queries = [
+            Query((first + index) & 0xFFFF, name, kind)
+            for index, (name, kind) in enumerate(questions(host, kinds, search))
+        ]
+    except ValueError:
+        complain(f"nslookup: bad address '{host}'\n")
+        return 1
+    for text in servers:
+        address = server_address(text)
+        if address is None:
+            complain(f"nslookup: bad address '{text}'\n")
+            return 1
+        shown = f"{address[1][0]}:{address[1][1]}"
+        if address[0] == socket.AF_INET6:
+            shown = f"[{address[1][0]}]:{address[1][1]}"
+        pieces = []
+        try:
+            answered = ask(address, queries, pieces.append)
+        except OSError as error:
+            complain(f"nslookup: write to '{text}': {error.strerror}\n")
+            answered = False
+        if pieces:
+            write(f"Server:\t\t{text}\nAddress:\t{shown}\n\n" + "".join(pieces))
+        if answered:
+            return 1 if any(query.failed for query in queries) else 0
+        if pieces:
+            break
+    write(";; connection timed out; no servers could be reached\n\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], sys.stdout.write, sys.stderr.write))
