@@ -7,8 +7,9 @@ Rules kept here:
   is refused at once, a dead pod's address times out, and no connect succeeds that DNAT would fail;
 * whether a backend listens is read from the kernel's socket tables, never probed;
 * connections that are established stay while their backend lives, whatever happens to the Service;
-* backends that begin or cease to listen are noticed within `WATCH_PERIOD`; the kernel has no
-  notice of that to wait for. A connection accepted inside that window is reset;
+* backends that begin or cease to listen are noticed within `WATCH_PERIOD` (much later where the
+  kernel has no socket diagnosis): nothing gives notice. A connection that is accepted inside
+  that window is reset;
 * TCP only. Other protocols are dropped and listed in `facts`.
 """
 
@@ -31,8 +32,10 @@ from .routing import Backend, Destination, Route, RoutingTable
 
 __all__ = ["WATCH_PERIOD", "Forwarder", "Outcome", "outcomes"]
 
-WATCH_PERIOD = 0.025
-"""Seconds between two looks at the socket tables."""
+WATCH_PERIOD = 0.01
+"""Seconds between two looks at the socket tables, where a look is cheap."""
+
+_COSTLY_WATCH_PERIOD = 0.25
 
 _IP_FREEBIND = 15
 _BACKLOG = 1024
@@ -74,6 +77,7 @@ class Forwarder:
         self._table: RoutingTable = {}
         self._unrouted: list[str] = []
         self._failure = ""
+        self._period = WATCH_PERIOD
         self._responder = Responder(addresses.service_network, blocks=socket_blocks)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -121,7 +125,7 @@ class Forwarder:
             "unrouted": self._unrouted,
             "other_ports": "dropped" if selective else "refused",
             "connections": sum(port.connections for port in self._ports.values()),
-            "watch_period": WATCH_PERIOD,
+            "watch_period": self._period,
             "taken_ports": sorted(
                 f"{destination.address}:{destination.port}"
                 for destination, port in self._ports.items()
@@ -137,7 +141,7 @@ class Forwarder:
         except OSError as error:
             # The next look may fare better; until then the record says what is wrong.
             self._failure = str(error)
-        self._timer = asyncio.get_running_loop().call_later(WATCH_PERIOD, self._watch)
+        self._timer = asyncio.get_running_loop().call_later(self._period, self._watch)
 
     def _refresh(self) -> None:
         if not self._ports:
@@ -166,6 +170,7 @@ class Forwarder:
         self, before: dict[Destination, tuple[Outcome, ...]] | None = None
     ) -> dict[Destination, tuple[Outcome, ...]]:
         listeners = self._read()
+        self._period = _COSTLY_WATCH_PERIOD if listeners.costly else WATCH_PERIOD
         known: dict[str, bool] = {}
 
         def local(address: str) -> bool:

@@ -2,9 +2,10 @@
 
 Rules kept here:
 
-* read from ``/proc/net/tcp`` and ``tcp6``: no packet is sent, so no application sees a probe;
-* the tables list listening sockets first; reading stops after them, whatever the number of
-  connections;
+* asked of the kernel's socket diagnosis, else read from ``/proc/net/tcp`` and ``tcp6``: no packet
+  is sent, so no application sees a probe;
+* the tables list listening sockets first, but the kernel walks through all its connections for each
+  look: `Listeners.costly` tells, so that one looks less often;
 * a listener on the wildcard address answers on every local address, as it does in the kernel.
 """
 
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Listeners", "is_local", "read_listeners"]
+from .sockdiag import listening
+
+__all__ = ["Listeners", "is_local", "read_listeners", "read_tables"]
 
 _LISTEN = "0A"
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
@@ -31,24 +33,46 @@ class Listeners:
 
     exact: frozenset[tuple[str, int]]
     wildcard: frozenset[int]
+    costly: bool = False
 
     def has(self, address: str, port: int) -> bool:
         """Whether a connect to a local `address` and `port` would find a listener."""
         return port in self.wildcard or (address, port) in self.exact
 
 
-def read_listeners(tables: tuple[str, ...] = _TABLES) -> Listeners:
-    """The listeners of the current network namespace. A missing table (no IPv6) counts as empty."""
+def read_listeners() -> Listeners:
+    """The listeners of the current network namespace.
+
+    Raises:
+        OSError: the kernel tells in neither way.
+    """
+    try:
+        return _sorted(listening(), costly=False)
+    except OSError:
+        return read_tables()
+
+
+def read_tables(tables: tuple[str, ...] = _TABLES) -> Listeners:
+    """The listeners in files like ``/proc/net/tcp``. A missing table (no IPv6) counts as empty.
+
+    Raises:
+        OSError: a table cannot be read, or none is there.
+    """
+    present = [table for table in map(Path, tables) if table.exists()]
+    if not present:
+        raise FileNotFoundError(f"no table of sockets: {', '.join(tables)}")
+    return _sorted((entry for table in present for entry in _listening(table)), costly=True)
+
+
+def _sorted(entries: Iterable[tuple[str | None, int]], *, costly: bool) -> Listeners:
     exact: set[tuple[str, int]] = set()
     wildcard: set[int] = set()
-    for table in tables:
-        with suppress(FileNotFoundError):
-            for address, port in _listening(Path(table)):
-                if address is None:
-                    wildcard.add(port)
-                else:
-                    exact.add((address, port))
-    return Listeners(exact=frozenset(exact), wildcard=frozenset(wildcard))
+    for address, port in entries:
+        if address is None:
+            wildcard.add(port)
+        else:
+            exact.add((address, port))
+    return Listeners(exact=frozenset(exact), wildcard=frozenset(wildcard), costly=costly)
 
 
 def _listening(table: Path) -> Iterator[tuple[str | None, int]]:

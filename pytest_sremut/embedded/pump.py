@@ -26,39 +26,68 @@ _LINGER_NONE = struct.pack("ii", 1, 0)
 
 
 class _Side(asyncio.Protocol):
-    """One of the two connections; ``peer`` is the other, once both are there."""
+    """One of the two connections.
+
+    Some versions of asyncio deliver data although reading was paused as the connection was made,
+    so what comes before `begin` is kept.
+    """
 
     def __init__(self, done: asyncio.Future[None]) -> None:
         self.transport: asyncio.Transport | None = None
-        self.peer: _Side | None = None
+        self._peer: _Side | None = None
         self._done = done
+        self._early: list[bytes] = []
         self._ended = False
         self._lost = False
+        self._error: Exception | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        # Nothing is read before there is somewhere to write it.
         self.transport.pause_reading()
 
+    def begin(self, peer: _Side) -> None:
+        """From now on what arrives goes to `peer`, which is connected."""
+        self._peer = peer
+        for data in self._early:
+            self._other.write(data)
+        self._early.clear()
+        if self._lost:
+            self.connection_lost(self._error)
+            return
+        if self._ended:
+            self._other.write_eof()
+        if self.transport is not None:
+            self.transport.resume_reading()
+
     def data_received(self, data: bytes) -> None:
-        self._other.write(data)
+        if self._peer is None:
+            self._early.append(data)
+        else:
+            self._other.write(data)
 
     def pause_writing(self) -> None:
-        self._other.pause_reading()
+        if self._peer is not None:
+            self._other.pause_reading()
 
     def resume_writing(self) -> None:
-        self._other.resume_reading()
+        if self._peer is not None:
+            self._other.resume_reading()
 
     def eof_received(self) -> bool:
         self._ended = True
-        if self.peer is None or self.peer._ended:
+        if self._peer is None:
+            return True
+        if self._peer._ended:
             return False
         self._other.write_eof()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
-        if self.peer is None or self.peer._lost:
+        self._error = exc
+        if self._peer is None:
+            return
+        if self._peer._lost:
             if not self._done.done():
                 self._done.set_result(None)
         elif exc is None:
@@ -68,9 +97,9 @@ class _Side(asyncio.Protocol):
 
     @property
     def _other(self) -> asyncio.Transport:
-        assert self.peer is not None
-        assert self.peer.transport is not None
-        return self.peer.transport
+        assert self._peer is not None
+        assert self._peer.transport is not None
+        return self._peer.transport
 
 
 def _reset(transport: asyncio.Transport) -> None:
@@ -106,9 +135,8 @@ async def bridge(client: socket.socket, backend: Backend) -> None:
         for side, owner in ((left, client), (right, server)):
             owner.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await loop.connect_accepted_socket(lambda side=side: side, owner)  # type: ignore[misc]
-        left.peer, right.peer = right, left
-        for side in (left, right):
-            side.resume_writing()
+        left.begin(right)
+        right.begin(left)
         await done
     finally:
         for side, owner in ((left, client), (right, server)):

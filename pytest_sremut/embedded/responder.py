@@ -114,10 +114,12 @@ class Responder:
 
     Args:
         network: destinations to look at.
-        blocks: whether the client socket at an address and port is a blocking one.
+        blocks: whether the socket from a client to a target (address, port) is a blocking one.
     """
 
-    def __init__(self, network: IPv4Network, *, blocks: Callable[[tuple[str, int]], bool]) -> None:
+    def __init__(
+        self, network: IPv4Network, *, blocks: Callable[[tuple[str, int], tuple[str, int]], bool]
+    ) -> None:
         self._network = network
         self._blocks = blocks
         self._refusals: dict[Destination, Refusal] = {}
@@ -196,4 +198,4 @@ class Responder:
         self._seen[key] = None
         if len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)
-        return not self._blocks(syn.client)
+        return not self._blocks(syn.client, (syn.target.address, syn.target.port))
