@@ -29,6 +29,8 @@ from .store import Event, Objects, Store
 
 __all__ = ["Event", "Registry"]
 
+Finish = Callable[[JsonObject | None, JsonObject], None]
+
 NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH = 5
 MAX_GENERATED_PREFIX = 63 - SUFFIX_LENGTH
@@ -113,6 +115,7 @@ class Registry:
         *,
         actor: str = "controller",  # noqa: ARG002 - who asks, for admission rules to come
         dry_run: bool = False,
+        finish: Finish | None = None,
     ) -> JsonObject:
         """Create an object from `body` (left as it is) and return it as stored.
 
@@ -120,6 +123,8 @@ class Registry:
             namespace: where to create it; empty for cluster-wide resources.
             actor: who asks: ``controller``, ``kubelet``, or the user of a request.
             dry_run: do everything but the write.
+            finish: given the object before (``None``) and after, just before the write; may still
+                change the latter.
 
         Raises:
             ApiStatus: the object exists, is invalid, or is not admitted.
@@ -146,12 +151,21 @@ class Registry:
             raise already_exists(resource, metadata["name"])
         if resource == "services":
             self._addresses.assign(value, None, self.store.list("services"))
+        if finish is not None:
+            finish(None, value)
         if dry_run:
             return value
         return self.store.put(resource, value)
 
     def update(
-        self, resource: str, body: JsonObject, *, subresource: str = "", dry_run: bool = False
+        self,
+        resource: str,
+        body: JsonObject,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        external: bool = False,
+        finish: Finish | None = None,
     ) -> JsonObject:
         """Replace an object by `body` (left as it is) and return it as stored.
 
@@ -160,6 +174,10 @@ class Registry:
 
         Args:
             subresource: ``status`` writes the status alone; empty writes everything else.
+            dry_run: do everything but the write.
+            external: whether a client asks, who may do less than controllers (bind a pod, say).
+            finish: given the object before and after, just before the write; may still change the
+                latter. Not called when nothing changes.
 
         Raises:
             ApiStatus: not found, conflict, or invalid.
@@ -177,13 +195,15 @@ class Registry:
         defaults.apply(table, value)
         if not subresource and resource == "services":
             defaults.keep_addresses(value, old)
-        validation.check_update(table, value, old, subresource=subresource)
+        validation.check_update(table, value, old, subresource=subresource, external=external)
         if not subresource and resource == "services":
             self._addresses.assign(value, old, self.store.list("services"))
         if table.generation and not subresource and _specification(value) != _specification(old):
             value["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if value == old:
             return old
+        if finish is not None:
+            finish(old, value)
         if dry_run:
             return value
         if finish_deletion(old, value):
@@ -378,6 +398,8 @@ def _merge_for_update(
         else:
             metadata.pop(field, None)
     metadata["resourceVersion"] = stored["resourceVersion"]
+    if "managedFields" not in metadata and "managedFields" in stored:
+        metadata["managedFields"] = stored["managedFields"]
     value.setdefault("kind", table.kind)
     value.setdefault("apiVersion", table.api_version)
     if table.has_status and subresource != "finalize":

@@ -32,11 +32,16 @@ def check_create(table: Resource, value: JsonObject) -> None:
 
 
 def check_update(
-    table: Resource, value: JsonObject, old: JsonObject, *, subresource: str = ""
+    table: Resource,
+    value: JsonObject,
+    old: JsonObject,
+    *,
+    subresource: str = "",
+    external: bool = False,
 ) -> None:
     """Refuse an update that breaks a rule.
 
     Raises:
         ApiStatus: 422 with every cause.
     """
-    del table, value, old, subresource
+    del table, value, old, subresource, external

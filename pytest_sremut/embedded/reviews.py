@@ -1,0 +1,70 @@
+"""Reviews: questions about who may do what. Asked, answered, never stored."""
+
+from __future__ import annotations
+
+from .authorization import Attributes, Authorizer, User
+from .decode import decode_object
+from .jsonvalue import JsonObject, timestamp
+from .negotiation import negotiate
+from .options import write_options
+from .registry import Registry
+from .requests import Request, Response
+from .routes import Route
+
+__all__ = ["review"]
+
+
+def review(
+    registry: Registry, request: Request, route: Route, user: User, authorizer: Authorizer
+) -> Response:
+    """Answer a POST of a review about `user` or about whom it names.
+
+    Raises:
+        ApiStatus: 400, 406, 415 or 422.
+    """
+    form = negotiate(request)
+    options = write_options(request, "CreateOptions")
+    content_type = request.headers.get("content-type", "")
+    body = decode_object(route.table, request.body, content_type, options.notices)
+    body = {"kind": route.table.kind, "apiVersion": route.table.api_version, **body}
+    body.setdefault("metadata", {})
+    spec = body.get("spec") or {}
+    match route.table.kind:
+        case "SelfSubjectReview":
+            info: JsonObject = {"username": user.name, "groups": list(user.groups)}
+            body["metadata"] = {"creationTimestamp": timestamp(registry.now())}
+            body["status"] = {"userInfo": info}
+        case "SelfSubjectRulesReview":
+            body["status"] = _rules(authorizer, user, spec.get("namespace", ""))
+        case "TokenReview":
+            body["status"] = {"authenticated": False, "user": {}}
+        case "SelfSubjectAccessReview":
+            body["status"] = _access(authorizer, user, spec)
+        case _:
+            about = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()))
+            body["status"] = _access(authorizer, about, spec)
+    return Response(status=201, body=body, media=form.media)
+
+
+def _access(authorizer: Authorizer, user: User, spec: JsonObject) -> JsonObject:
+    wanted = spec.get("resourceAttributes")
+    if wanted is None:
+        path = (spec.get("nonResourceAttributes") or {}).get("path", "")
+        return {"allowed": user.is_admin or path in authorizer.open_paths}
+    attributes = Attributes(
+        verb=wanted.get("verb", ""),
+        group=wanted.get("group", ""),
+        resource=wanted.get("resource", ""),
+        subresource=wanted.get("subresource", ""),
+        namespace=wanted.get("namespace", ""),
+        name=wanted.get("name", ""),
+    )
+    return {"allowed": authorizer.allows(user, attributes)}
+
+
+def _rules(authorizer: Authorizer, user: User, namespace: str) -> JsonObject:
+    return {
+        "resourceRules": authorizer.rules(user, namespace),
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}] if user.is_admin else [],
+        "incomplete": False,
+    }
