@@ -167,7 +167,7 @@ def _status_of(answer: Answer) -> dict[str, Any] | None:
 def _page(body: Mapping[str, Any], kind: Kind) -> tuple[list[Mapping[str, Any]], str, str]:
     if body.get("kind") != f"{kind}List":
         raise MalformedError(f"kind {body.get('kind')!r} instead of {kind}List")
-    items = body.get("items") or []
+    items = [] if body.get("items") is None else body["items"]
     meta = body.get("metadata")
     if not isinstance(items, list) or not isinstance(meta, dict):
         raise MalformedError("a list without items or metadata")

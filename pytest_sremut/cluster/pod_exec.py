@@ -15,9 +15,10 @@ import ssl
 import time
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-from pytest_sremut.cluster.port import ExecResult, Failed
+from pytest_sremut.cluster.port import ExecResult, Failed, ObjectRef
+from pytest_sremut.cluster.resources import object_path
 from pytest_sremut.cluster.transport import Transport
 
 __all__ = ["exit_code_of", "run_in_pod"]
@@ -107,8 +108,11 @@ def _collect(socket: Any, deadline: float) -> tuple[dict[int, bytearray], bool]:
             opcode, frame = socket.recv_data_frame(control_frame=True)
         except (websocket.WebSocketTimeoutException, TimeoutError):
             return streams, False
-        except websocket.WebSocketConnectionClosedException:
-            return streams, True
+        except (websocket.WebSocketException, OSError) as error:
+            # The peer may hang up right after the exit status, without waiting for our goodbye.
+            if streams[_ERROR] or isinstance(error, websocket.WebSocketConnectionClosedException):
+                return streams, True
+            raise
         if opcode == websocket.ABNF.OPCODE_CLOSE:
             return streams, True
         data = frame.data
@@ -135,8 +139,8 @@ def _url(server: str, namespace: str, pod: str, argv: Sequence[str]) -> str:
     scheme, rest = server.split("://", 1)
     query = [("command", argument) for argument in argv]
     query += [("stdin", "false"), ("stdout", "true"), ("stderr", "true"), ("tty", "false")]
-    where = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/exec"
-    return f"{'wss' if scheme == 'https' else 'ws'}://{rest}{where}?{urlencode(query)}"
+    path = object_path(ObjectRef(kind="Pod", namespace=namespace, name=pod))
+    return f"{'wss' if scheme == 'https' else 'ws'}://{rest}{path}/exec?{urlencode(query)}"
 
 
 def _tls(configuration: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from pytest_sremut.cluster.port import Kind, ObjectRef
 
-__all__ = ["RESOURCES", "Resource", "collection_path", "object_path"]
+__all__ = ["RESOURCES", "Resource", "collection_path", "object_path", "segment"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +47,27 @@ RESOURCES: Final[dict[Kind, Resource]] = {
 
 
 def collection_path(kind: Kind, namespace: str) -> str:
-    """URL path of a kind's collection; over all namespaces when `namespace` is empty."""
+    """URL path of a kind's collection; over all namespaces when `namespace` is empty.
+
+    Raises ValueError for a namespace that would leave its place in the path.
+    """
     row = RESOURCES[kind]
     if not row.namespaced or not namespace:
         return f"{row.prefix}/{row.plural}"
-    return f"{row.prefix}/namespaces/{quote(namespace, safe='')}/{row.plural}"
+    return f"{row.prefix}/namespaces/{segment(namespace)}/{row.plural}"
 
 
 def object_path(ref: ObjectRef) -> str:
-    """URL path of one object. Raises ValueError for an empty name or a missing namespace."""
+    """URL path of one object. Raises ValueError for a name or namespace that cannot be one."""
     if not ref.name:
         raise ValueError(f"{ref.kind} without a name")
     if RESOURCES[ref.kind].namespaced and not ref.namespace:
         raise ValueError(f"{ref.kind} {ref.name} without a namespace")
-    return f"{collection_path(ref.kind, ref.namespace)}/{quote(ref.name, safe='')}"
+    return f"{collection_path(ref.kind, ref.namespace)}/{segment(ref.name)}"
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a URL path. Raises ValueError for `.` and `..`."""
+    if name in (".", ".."):  # not escaped by quoting, and removed by HTTP libraries
+        raise ValueError(f"{name!r} cannot be a name")
+    return quote(name, safe="")

@@ -267,6 +267,8 @@ def _name(error: BaseException) -> NoAnswer:
     kinds: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
         ("Refused", (ConnectionRefusedError,)),
         ("TLS", (exceptions.SSLError,)),
+        # Before the timeouts: in some versions of urllib3 it is one of them by inheritance.
+        ("Unreachable", (exceptions.NewConnectionError,)),
         ("Timeout", (exceptions.TimeoutError, TimeoutError)),
         ("Truncated", (http.client.IncompleteRead, _TooLargeError)),
         ("Reset", (ConnectionError,)),

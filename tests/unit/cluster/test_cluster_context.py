@@ -1,0 +1,101 @@
+"""Existing clusters by context."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from http_script import HttpScript, ok, status
+from kubeconfigs import write_kubeconfig
+
+from pytest_sremut.cluster.context import ContextBackend, kubeconfig_path
+from pytest_sremut.cluster.port import Cluster
+from pytest_sremut.errors import ClusterUnavailableError, UsageError
+
+
+@pytest.fixture
+def cluster(server: HttpScript, tmp_path: Path) -> Cluster:
+    path = write_kubeconfig(tmp_path, server.address)
+    return ContextBackend.open(context="test", allowed={"test"}, kubeconfig=path)
+
+
+def _namespace(uid: str) -> bytes:
+    return ok({"kind": "Namespace", "metadata": {"name": "kube-system", "uid": uid}})
+
+
+def test_a_context_that_was_not_allowed_is_refused(tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path)
+    with pytest.raises(UsageError, match=r"'test' is not allowed \(allowed: none\)"):
+        ContextBackend.open(context="test", allowed=(), kubeconfig=path)
+    with pytest.raises(UsageError, match="--sremut-allow-context=test"):
+        ContextBackend.open(context="test", allowed={"staging"}, kubeconfig=path)
+
+
+def test_an_allowed_context_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nope"):
+        ContextBackend.open(context="nope", allowed={"nope"}, kubeconfig=write_kubeconfig(tmp_path))
+
+
+def test_the_identity_is_read_each_time(cluster: Cluster, server: HttpScript) -> None:
+    version = ok({"gitVersion": "v1.36.2"})
+    server.reply(_namespace("u1"), version, _namespace("u2"), version)
+    assert cluster.identity().kube_system_uid == "u1"
+    second = cluster.identity()
+    assert (second.kube_system_uid, second.server_version) == ("u2", "v1.36.2")
+    assert second.server == server.address
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [status(404, "NotFound", name="kube-system", kind="namespaces")],
+        [status(403, "Forbidden")],
+        [_namespace("u1"), status(500, "InternalError")],
+        [_namespace(""), ok({"gitVersion": "v1"})],
+        [_namespace("u1"), ok({})],
+    ],
+)
+def test_no_identity_is_an_error(
+    cluster: Cluster, server: HttpScript, answers: list[bytes]
+) -> None:
+    server.reply(*answers)
+    with pytest.raises(ClusterUnavailableError):
+        cluster.identity()
+
+
+def _nodes(*ready: str) -> bytes:
+    items = [
+        {
+            "metadata": {"name": f"n{number}"},
+            "status": {"conditions": [{"type": "Ready", "status": value}]},
+        }
+        for number, value in enumerate(ready)
+    ]
+    return ok({"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": items})
+
+
+def test_fit_for_verdicts(cluster: Cluster, server: HttpScript) -> None:
+    server.reply(_nodes("True", "True"), _nodes("True", "Unknown"), _nodes(), status(500, "x"))
+    assert cluster.fit_for_verdicts(timeout=1) == []
+    assert cluster.fit_for_verdicts(timeout=1) == ["node n1 is not Ready"]
+    assert cluster.fit_for_verdicts(timeout=1) == ["the cluster has no node"]
+    assert len(cluster.fit_for_verdicts(timeout=1)) == 1
+
+
+def test_facts_hold_no_address(cluster: Cluster, server: HttpScript) -> None:
+    server.reply(ok({"gitVersion": "v1.36.2"}), _nodes("True"))
+    facts = cluster.facts()
+    assert (facts.kind, facts.name, facts.context) == ("context", "test", "test")
+    assert facts.values == {"server_version": "v1.36.2", "nodes": 1}
+    assert server.address not in repr(facts)
+    cluster.close()
+
+
+def test_which_kubeconfig(tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path)
+    assert kubeconfig_path({"KUBECONFIG": str(path)}) == path
+    assert kubeconfig_path({"KUBECONFIG": f"{path}:"}) == path
+    with pytest.raises(UsageError, match="several files"):
+        kubeconfig_path({"KUBECONFIG": f"{path}:{path}"})
+    with pytest.raises(UsageError, match="no kubeconfig"):
+        kubeconfig_path({"KUBECONFIG": str(tmp_path / "nope")})

@@ -1,0 +1,98 @@
+"""One session on one cluster, and none on a cluster that was left mutated."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from pytest_sremut.cluster.lease import DirtyMark, Lease, default_directory
+from pytest_sremut.cluster.port import ClusterIdentity
+from pytest_sremut.errors import UsageError
+
+CLUSTER = ClusterIdentity(kube_system_uid="uid-1", server_version="v1", server="http://a")
+SAME = ClusterIdentity(kube_system_uid="uid-1", server_version="v1", server="http://alias")
+OTHER = ClusterIdentity(kube_system_uid="uid-2", server_version="v1", server="http://b")
+
+
+def test_the_second_session_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:
+    with Lease.acquire(CLUSTER, directory=tmp_path, holder="s1"):
+        with pytest.raises(UsageError, match=rf"in use by session s1 \(process {os.getpid()}\)"):
+            Lease.acquire(SAME, directory=tmp_path, holder="s2")
+        Lease.acquire(OTHER, directory=tmp_path, holder="s2").release()
+    Lease.acquire(SAME, directory=tmp_path, holder="s2").release()
+
+
+def test_it_waits_as_long_as_it_is_told(tmp_path: Path) -> None:
+    first = Lease.acquire(CLUSTER, directory=tmp_path, holder="s1")
+    timer = threading.Timer(0.1, first.release)
+    timer.start()
+    Lease.acquire(CLUSTER, directory=tmp_path, holder="s2", timeout=10).release()
+    timer.join()
+
+
+def test_the_lock_ends_with_its_holder(tmp_path: Path) -> None:
+    code = f"""
+import os
+from pathlib import Path
+from pytest_sremut.cluster.lease import Lease
+from pytest_sremut.cluster.port import ClusterIdentity
+identity = ClusterIdentity(kube_system_uid="uid-1", server_version="v1", server="http://a")
+lease = Lease.acquire(identity, directory=Path({str(tmp_path)!r}), holder="dead")
+lease.mark_dirty("run ms-m01-r01")
+os.kill(os.getpid(), 9)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=False)
+    assert ended.returncode == -9
+    with pytest.raises(UsageError, match=r"session dead \(run ms-m01-r01\).*`sremut recover`"):
+        Lease.acquire(CLUSTER, directory=tmp_path, holder="s2")
+    with Lease.acquire(CLUSTER, directory=tmp_path, holder="r", allow_dirty=True) as lease:
+        assert lease.dirty() == DirtyMark(session="dead", note="run ms-m01-r01")
+        lease.mark_clean()
+        assert lease.dirty() is None
+        lease.mark_clean()
+    Lease.acquire(CLUSTER, directory=tmp_path, holder="s2").release()
+
+
+def test_a_dirty_mark_stays_when_the_lease_ends(tmp_path: Path) -> None:
+    with Lease.acquire(CLUSTER, directory=tmp_path, holder="s1") as lease:
+        lease.mark_dirty("x")
+    with pytest.raises(UsageError, match="left mutated"):
+        Lease.acquire(CLUSTER, directory=tmp_path, holder="s1")
+    # The refusal gave the lock back.
+    Lease.acquire(CLUSTER, directory=tmp_path, holder="r", allow_dirty=True).release()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"session": 1}', "\xff"])
+def test_a_mark_that_cannot_be_read_is_dirty(tmp_path: Path, text: str) -> None:
+    (tmp_path / "uid-1.dirty").write_text(text, "latin-1")
+    with pytest.raises(UsageError, match="cannot be read"):
+        Lease.acquire(CLUSTER, directory=tmp_path, holder="s1")
+
+
+def test_release_twice(tmp_path: Path) -> None:
+    lease = Lease.acquire(CLUSTER, directory=tmp_path, holder="s1")
+    lease.release()
+    lease.release()
+
+
+def test_an_identity_cannot_leave_the_directory(tmp_path: Path) -> None:
+    odd = ClusterIdentity(kube_system_uid="../../x", server_version="v1", server="http://a")
+    with Lease.acquire(odd, directory=tmp_path / "in", holder="s1") as lease:
+        lease.mark_dirty("x")
+        assert {path.parent for path in tmp_path.rglob("*.dirty")} == {tmp_path / "in"}
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot lease"):
+        Lease.acquire(CLUSTER, directory=tmp_path / "file" / "x", holder="s1")
+
+
+def test_where_leases_are_kept() -> None:
+    assert default_directory({"XDG_STATE_HOME": "/s"}) == Path("/s/sremut/leases")
+    assert default_directory({}) == Path("~/.local/state/sremut/leases").expanduser()
