@@ -65,7 +65,14 @@ def recover(ctx: RunContext) -> None:
                 "the mutant: an unexpected object is never overwritten",
             )
         case Absent():
-            ctx.guard.create(OperationKind.RESTORE_TARGET, [strip_server_fields(ctx.target)])
+            body = strip_server_fields(ctx.target)
+            restored = ctx.guard.create(OperationKind.RESTORE_TARGET, [body])[0].body
+            # From here on this is the target: a second recovery finds it in place, and taking the
+            # application away must name its UID.
+            ctx.target = restored
+            ctx.application = [
+                captured(restored) if item.ref == ref else item for item in ctx.application
+            ]
     _recycle(ctx)
 
 
