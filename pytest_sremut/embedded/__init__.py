@@ -13,15 +13,14 @@ from .failure import EmbeddedError
 from .images import Image
 
 if TYPE_CHECKING:
-    from .launcher import EmbeddedCluster, attach, up
+    from .cluster import EmbeddedCluster
+    from .launcher import attach, up
 
 __all__ = ["EmbeddedCluster", "EmbeddedError", "Image", "Options", "attach", "up"]
 
-_LAUNCHER = ("EmbeddedCluster", "attach", "up")
-
 
 def __getattr__(name: str) -> Any:
-    if name in _LAUNCHER:
+    if name in __all__:
         from . import launcher
 
         return getattr(launcher, name)

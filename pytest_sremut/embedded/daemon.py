@@ -1,4 +1,4 @@
-"""The processes of a cluster: supervisor, init, daemon; ``python -m pytest_sremut.embedded.daemon FD``.
+"""The processes of a cluster, ``python -m pytest_sremut.embedded.daemon FD``.
 
 Rules:
 - the *supervisor* lives in the machine's pid namespace and does nothing but wait: for the end of
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
 def _enter(level: namespaces.Level) -> None:
     try:
         namespaces.enter(level)
-    except namespaces.StepFailed as failed:
+    except namespaces.StepError as failed:
         raise EmbeddedError(
             failed.step, errno=failed.errno, advice=namespaces.advice(failed.errno)
         ) from failed

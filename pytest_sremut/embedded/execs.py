@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 from .selftest import Observed
-from .zygote_client import Process, StartFailed, ZygoteClient
+from .zygote_client import Process, StartError, ZygoteClient
 
 StreamName = Literal["stdout", "stderr"]
 _CHUNK = 65536
@@ -58,7 +58,7 @@ class ExecSession:
     async def start(
         cls, zygote: ZygoteClient, request: Mapping[str, Any], *, stdin: bool, tty: bool
     ) -> ExecSession:
-        """Start a command; raises StartFailed."""
+        """Start a command; raises StartError."""
         if tty:
             return await cls._start_terminal(zygote, request, stdin=stdin)
         ours: list[int] = []
@@ -215,7 +215,12 @@ class ExecSession:
 
     async def _writable(self, descriptor: int) -> None:
         ready: asyncio.Future[None] = self._loop.create_future()
-        self._loop.add_writer(descriptor, lambda: ready.done() or ready.set_result(None))
+
+        def writable() -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        self._loop.add_writer(descriptor, writable)
         exited = self._process.exited
         try:
             await asyncio.wait((ready, exited), return_when=asyncio.FIRST_COMPLETED)
@@ -229,7 +234,7 @@ async def capture(zygote: ZygoteClient, request: Mapping[str, Any]) -> Observed:
     began = time.monotonic()
     try:
         session = await ExecSession.start(zygote, request, stdin=False, tty=False)
-    except StartFailed as error:
+    except StartError as error:
         raise OSError(str(error)) from error
     texts: dict[StreamName, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
     try:

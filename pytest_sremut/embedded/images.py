@@ -46,7 +46,7 @@ class Image:
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-class InvalidImageName(ValueError):
+class ImageNameError(ValueError):
     """The name cannot be parsed; the text says how, as a container runtime puts it."""
 
 
@@ -64,10 +64,10 @@ class Reference:
 
 
 def parse_reference(name: str) -> Reference:
-    """Parse an image name; raises InvalidImageName."""
+    """Parse an image name; raises ImageNameError."""
 
-    def bad(why: str) -> InvalidImageName:
-        return InvalidImageName(
+    def bad(why: str) -> ImageNameError:
+        return ImageNameError(
             f"Failed to apply default image tag {_quoted(name)}: couldn't parse image name "
             f"{_quoted(name)}: invalid reference format{why}"
         )
@@ -102,11 +102,11 @@ class ImageRegistry:
     """The cluster's images by name."""
 
     def __init__(self, images: Mapping[str, Image]) -> None:
-        """Raises InvalidImageName for a name that cannot be parsed."""
+        """Raises ImageNameError for a name that cannot be parsed."""
         self._images = {str(parse_reference(name)): image for name, image in images.items()}
 
     def find(self, name: str) -> Image | None:
-        """The image, or None where there is no such one; raises InvalidImageName."""
+        """The image, or None where there is no such one; raises ImageNameError."""
         return self._images.get(str(parse_reference(name)))
 
     def modules(self) -> list[str]:

@@ -24,7 +24,7 @@ from .jsonvalue import JsonObject, parse_time
 from .kubelet_container import ContainerLoop, Node
 from .kubelet_pod import PodWorker
 from .registry import Event, Registry
-from .zygote_client import StartFailed, ZygoteClient
+from .zygote_client import StartError, ZygoteClient
 
 _FINISHED = ("Succeeded", "Failed")
 _FIRST_HOST = 2
@@ -158,8 +158,11 @@ class Kubelet:
             host_ip=self._node_addresses[node],
             dns=self._dns,
             domain=self._domain,
-            on_gone=lambda: self._workers.pop(uid, None),
+            on_gone=lambda: self._forget(uid),
         )
+
+    def _forget(self, uid: str) -> None:
+        self._workers.pop(uid, None)
 
     # The API's runtime
 
@@ -195,7 +198,7 @@ class Kubelet:
         }
         try:
             return await ExecSession.start(self._zygote, request, stdin=stdin, tty=tty)
-        except StartFailed as error:
+        except StartError as error:
             raise errors.internal(
                 "error executing command in container: failed to exec in container: failed to "
                 f"start exec: OCI runtime exec failed: exec failed: unable to start container "

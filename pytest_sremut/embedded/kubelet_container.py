@@ -15,7 +15,7 @@ import asyncio
 import os
 import secrets
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,19 +23,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from . import kubelet_probes
-from .images import Image, ImageRegistry, InvalidImageName, parse_reference
+from .images import Image, ImageRegistry, parse_reference
 from .jsonvalue import JsonObject, timestamp
 from .kubelet_env import ConfigError, arguments, environment
+from .kubelet_images import ImageWait, happens
 from .kubelet_logs import LogBuffer, LogPipe
+from .kubelet_probing import Probing
 from .kubelet_status import ContainerRecord
 from .kubelet_volumes import MountError
-from .zygote_client import Process, StartFailed, ZygoteClient
+from .zygote_client import Process, StartError, ZygoteClient
 
 RUNTIME = "sremut"
 BACKOFF_FIRST = 10.0
 BACKOFF_LONGEST = 300.0
 BACKOFF_FORGOTTEN = 600.0
-PULL_SHOWN = 2.0  # seconds that ErrImagePull stands before it is called a back-off
 CONFIG_RETRY = 10.0
 _MESSAGE_LIMIT = 4096
 _EPOCH = "1970-01-01T00:00:00Z"
@@ -101,7 +102,7 @@ class ContainerLoop:
         self.env: dict[str, str] = {}
         self.process: Process | None = None
         self._task: asyncio.Task[None] | None = None
-        self._probes: list[asyncio.Task[None]] = []
+        self._images = ImageWait(node.images, view, self.record, self._event)
         self._stopping = False
         self._killing: asyncio.Task[None] | None = None
         self._grace = 30.0
@@ -152,7 +153,7 @@ class ContainerLoop:
 
     async def _prepared(self) -> tuple[JsonObject, Image]:
         """Wait until the image and everything that the configuration names is there."""
-        image = await self._image()
+        image = await self._images.wait(self._spec)
         while True:
             changed = self._view.changed()
             spec = self._spec()
@@ -168,7 +169,7 @@ class ContainerLoop:
             except (ConfigError, MountError) as error:
                 self._wait_state("CreateContainerConfigError", str(error))
                 self._event("Warning", "Failed", f"Error: {error}")
-            await _first(changed.wait(), CONFIG_RETRY)
+            await happens(changed.wait(), CONFIG_RETRY)
 
     def _request(self, spec: JsonObject, image: Image) -> JsonObject:
         command, args = arguments(spec, self.env)
@@ -187,67 +188,6 @@ class ContainerLoop:
             module, function = image.module, image.function
         return request | {"kind": "python", "module": module, "function": function, "argv": args}
 
-    async def _image(self) -> Image:
-        pause = BACKOFF_FIRST
-        while True:
-            changed = self._view.changed()
-            spec = self._spec()
-            name, policy = spec["image"], spec.get("imagePullPolicy", "IfNotPresent")
-            self.record.image = name
-            try:
-                image = self._node.images.find(name)
-            except InvalidImageName as error:
-                self._wait_state("InvalidImageName", str(error))
-                self._event("Warning", "InspectFailed", str(error))
-                self._event("Warning", "Failed", "Error: InvalidImageName")
-                await _first(changed.wait(), BACKOFF_FIRST)
-                continue
-            if image is not None:
-                self._pulled(name, policy)
-                return image
-            if policy == "Never":
-                message = f'Container image "{name}" is not present with pull policy of Never'
-                self._wait_state("ErrImageNeverPull", message)
-                self._event("Warning", "ErrImageNeverPull", message)
-                self._event("Warning", "Failed", "Error: ErrImageNeverPull")
-                await _first(changed.wait(), BACKOFF_FIRST)
-                continue
-            await self._not_pulled(name, changed, pause)
-            pause = min(pause * 2, BACKOFF_LONGEST)
-
-    def _pulled(self, name: str, policy: str) -> None:
-        if policy == "Always":
-            self._event("Normal", "Pulling", f'Pulling image "{name}"')
-            message = (
-                f'Successfully pulled image "{name}" in 0s (0s including waiting). '
-                "Image size: 0 bytes."
-            )
-        else:
-            message = (
-                f'Container image "{name}" already present on machine and can be accessed by '
-                "the pod"
-            )
-        self._event("Normal", "Pulled", message)
-
-    async def _not_pulled(self, name: str, changed: asyncio.Event, pause: float) -> None:
-        reference = parse_reference(name)
-        why = (
-            f'failed to pull and unpack image "{reference}": failed to resolve image: '
-            f"{reference}: not found"
-        )
-        self._event("Normal", "Pulling", f'Pulling image "{name}"')
-        self._event("Warning", "Failed", f'Failed to pull image "{name}": {why}')
-        self._event("Warning", "Failed", "Error: ErrImagePull")
-        self._wait_state("ErrImagePull", why)
-        if await _first(changed.wait(), PULL_SHOWN):
-            return
-        self._wait_state(
-            "ImagePullBackOff", f'Back-off pulling image "{name}": ErrImagePull: {why}'
-        )
-        self._event("Normal", "BackOff", f'Back-off pulling image "{name}"')
-        self._event("Warning", "Failed", "Error: ImagePullBackOff")
-        await _first(changed.wait(), pause)
-
     # Running
 
     async def _start(self, request: JsonObject, image: Image) -> datetime | None:
@@ -264,7 +204,7 @@ class ContainerLoop:
         self._pipe = LogPipe(reader, self.log, loop)
         try:
             self.process = await self._node.zygote.start(request, (null, writer, writer))
-        except StartFailed as error:
+        except StartError as error:
             self._pipe.finish()
             message = _START_ERROR + str(error)
             self._event("Warning", "Failed", f"Error: {message}")
@@ -291,13 +231,21 @@ class ContainerLoop:
     async def _watched(self, started: datetime) -> None:
         assert self.process is not None
         process = self.process
-        self._start_probes()
+        probing = Probing(
+            self._spec(),
+            self.record,
+            kubelet_probes.Target(
+                address=self._view.pod_ip, ports=_ports(self._spec()), run=self.run_command
+            ),
+            touch=self._view.touch,
+            on_started=self.up.set,
+            on_failed=self.restart,
+            event=self._event,
+        )
         try:
             code = await process.exited
         finally:
-            for task in self._probes:
-                task.cancel()
-            self._probes.clear()
+            probing.stop()
         if self._killing is not None and not self._stopping:
             self._killing.cancel()
         self._killing = None
@@ -366,7 +314,7 @@ class ContainerLoop:
             changed = self._view.changed()
             image = self._spec()["image"]
             until = self._ended_at + pause
-            while await _first(changed.wait(), until - loop.time()):
+            while await happens(changed.wait(), until - loop.time()):
                 changed = self._view.changed()
                 if self._spec()["image"] != image:
                     break
@@ -409,84 +357,12 @@ class ContainerLoop:
             await asyncio.sleep(min(seconds, float(hook["sleep"].get("seconds") or 0)))
             return
         probe = kubelet_probes.Probe.of("Liveness", hook | {"timeoutSeconds": seconds})
-        result = await kubelet_probes.attempt(probe, self._target())
+        target = kubelet_probes.Target(
+            address=self._view.pod_ip, ports=_ports(self._spec()), run=self.run_command
+        )
+        result = await kubelet_probes.attempt(probe, target)
         if not result.success:
             self._event("Warning", "FailedPreStopHook", f"PreStopHook failed: {result.output}")
-
-    # Probes
-
-    def _start_probes(self) -> None:
-        spec = self._spec()
-        if spec.get("startupProbe"):
-            self._probe("Startup", spec["startupProbe"], self._has_started)
-        else:
-            self._has_started()
-
-    def _has_started(self) -> None:
-        spec = self._spec()
-        record = self.record
-        if not record.started:
-            record.started = True
-            record.ready = not spec.get("readinessProbe")
-            self.up.set()
-            self._view.touch()
-        if spec.get("readinessProbe"):
-            self._probe("Readiness", spec["readinessProbe"], lambda: self._set_ready(True))
-        if spec.get("livenessProbe"):
-            self._probe("Liveness", spec["livenessProbe"], lambda: None)
-
-    def _probe(
-        self, kind: kubelet_probes.Kind, spec: JsonObject, on_success: Callable[[], None]
-    ) -> None:
-        probe = kubelet_probes.Probe.of(kind, spec)
-
-        def failed(output: str) -> None:
-            if kind == "Readiness":
-                self._set_ready(False)
-            else:
-                name = kind.lower()
-                self.restart(f"Container {self.name} failed {name} probe, will be restarted")
-
-        def try_failed(output: str) -> None:
-            self._event("Warning", "Unhealthy", f"{kind} probe failed: {output}")
-
-        async def run() -> None:
-            done = asyncio.Event()
-
-            def succeeded() -> None:
-                on_success()
-                done.set()
-
-            work = kubelet_probes.watch(
-                probe,
-                self._target(),
-                on_success=succeeded,
-                on_failure=failed,
-                on_try_failed=try_failed,
-            )
-            if kind != "Startup":
-                await work
-                return
-            watching = asyncio.create_task(work)
-            try:
-                await done.wait()
-            finally:
-                watching.cancel()
-
-        self._probes.append(asyncio.create_task(run(), name=f"{kind} probe of {self.name}"))
-
-    def _set_ready(self, ready: bool) -> None:
-        if self.record.ready != ready and self.record.running:
-            self.record.ready = ready
-            self._view.touch()
-
-    def _target(self) -> kubelet_probes.Target:
-        ports = {
-            port["name"]: port["containerPort"]
-            for port in self._spec().get("ports") or []
-            if port.get("name")
-        }
-        return kubelet_probes.Target(address=self._view.pod_ip, ports=ports, run=self.run_command)
 
     async def run_command(self, argv: list[str], timeout: float) -> tuple[int, str]:
         """Run a command in the container; its exit code and output. Raises TimeoutError."""
@@ -507,7 +383,7 @@ class ContainerLoop:
         }
         try:
             child = await self._node.zygote.start(request, (null, writer, writer))
-        except StartFailed as error:
+        except StartError as error:
             return 126, str(error)
         finally:
             os.close(writer)
@@ -535,7 +411,7 @@ class ContainerLoop:
         return found
 
     def _wait_state(self, reason: str, message: str) -> None:
-        self.record.state = {"waiting": {"reason": reason, "message": message}}
+        self.record.wait(reason, message)
         self._view.touch()
 
     def _event(self, kind: str, reason: str, message: str) -> None:
@@ -543,11 +419,8 @@ class ContainerLoop:
         self._view.event(kind, reason, message, f"spec.{group}{{{self.name}}}")
 
 
-async def _first(waiting: Awaitable[Any], seconds: float) -> bool:
-    """Whether `waiting` finishes within `seconds`."""
-    try:
-        async with asyncio.timeout(max(0.0, seconds)):
-            await waiting
-    except TimeoutError:
-        return False
-    return True
+def _ports(spec: JsonObject) -> dict[str, int]:
+    """The container's ports that have a name."""
+    return {
+        port["name"]: port["containerPort"] for port in spec.get("ports") or [] if port.get("name")
+    }

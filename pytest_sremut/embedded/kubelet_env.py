@@ -47,7 +47,9 @@ def environment(
     for entry in container.get("env") or []:
         name = entry["name"]
         if entry.get("valueFrom"):
-            value = _value_from(registry, pod, container, entry["valueFrom"], pod_ip, host_ip)
+            value = _value_from(
+                registry, pod, container, entry["valueFrom"], pod_ip=pod_ip, host_ip=host_ip
+            )
             if value is not None:
                 env[name] = value
         else:
@@ -152,6 +154,7 @@ def _value_from(
     pod: JsonObject,
     container: JsonObject,
     source: JsonObject,
+    *,
     pod_ip: str,
     host_ip: str,
 ) -> str | None:

@@ -1,4 +1,4 @@
-"""Probes of containers: exec, httpGet, tcpSocket, grpc as a plain connect; with the kubelet's words.
+"""Probes of containers, with the kubelet's words: exec, httpGet, tcpSocket, grpc as a connect.
 
 Rules:
 - the first try is made at once (after ``initialDelaySeconds``); until a readiness or startup probe

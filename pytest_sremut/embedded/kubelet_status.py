@@ -36,6 +36,10 @@ class ContainerRecord:
     ready: bool = False
     done: bool = False  # has ended and will not be restarted
 
+    def wait(self, reason: str, message: str) -> None:
+        """The container does not run, for a reason."""
+        self.state = {"waiting": {"reason": reason, "message": message}}
+
     @property
     def running(self) -> bool:
         return "running" in self.state
@@ -165,7 +169,9 @@ def _conditions(
             ready = _gates(pod, old) or (True, "", "")
     wanted.append(("Ready", *ready))
     wanted.append(("ContainersReady", *containers_ready))
-    conditions = [_condition(old, *entry, generation, now) for entry in wanted]
+    conditions = [
+        _condition(old.get(entry[0]), entry, generation=generation, now=now) for entry in wanted
+    ]
     made = {condition["type"] for condition in conditions}
     for name, condition in old.items():
         if name not in made:
@@ -179,16 +185,11 @@ def _conditions(
 
 
 def _condition(
-    old: Mapping[str, JsonObject],
-    name: str,
-    holds: bool,
-    reason: str,
-    message: str,
-    generation: int,
-    now: str,
+    before: JsonObject | None, wanted: tuple[str, bool, str, str], *, generation: int, now: str
 ) -> JsonObject:
+    """A condition from (type, holds, reason, message)."""
+    name, holds, reason, message = wanted
     status = "True" if holds else "False"
-    before = old.get(name)
     since = before["lastTransitionTime"] if before and before.get("status") == status else now
     condition: JsonObject = {
         "type": name,

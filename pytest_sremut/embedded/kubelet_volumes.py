@@ -53,10 +53,7 @@ class PodVolumes:
                 continue
             below = mount.get("subPath") or ""
             if below:
-                inner = PurePosixPath(below)
-                if inner.is_absolute() or ".." in inner.parts:
-                    raise MountError(mount["name"], f"subPath {below} leaves the volume")
-                source = source / inner
+                source = source / _inside(mount["name"], below)
                 if not source.exists():
                     source.mkdir(parents=True)
             target = os.path.normpath("/" + mount["mountPath"].lstrip("/"))
@@ -81,20 +78,18 @@ class PodVolumes:
             path.mkdir(exist_ok=True)
             path.chmod(0o777)
             return path
+        try:
+            files = list(self._files(pod, volume))
+        except ConfigError as error:
+            raise MountError(name, str(error)) from error
         fresh = self._folder / f".volume-{name}"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
-        try:
-            for file, content, mode in self._files(pod, volume):
-                inner = PurePosixPath(file)
-                if inner.is_absolute() or ".." in inner.parts:
-                    raise ConfigError(f"the path {file} leaves the volume")
-                target = fresh / inner
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
-                target.chmod(mode)
-        except ConfigError as error:
-            raise MountError(name, str(error)) from error
+        for file, content, mode in files:
+            target = fresh / _inside(name, file)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            target.chmod(mode)
         fresh.rename(path)
         return path
 
@@ -159,3 +154,11 @@ class PodVolumes:
             if reference is not None:
                 text = field_value(pod, reference["fieldPath"], pod_ip="", host_ip="")
             yield item["path"], text.encode(), item.get("mode", default)
+
+
+def _inside(volume: str, path: str) -> PurePosixPath:
+    """A path within a volume; raises MountError for one that leaves it."""
+    inner = PurePosixPath(path)
+    if inner.is_absolute() or ".." in inner.parts:
+        raise MountError(volume, f"the path {path} leaves the volume")
+    return inner

@@ -38,7 +38,7 @@ _IFF_UP = 0x1
 _CAP_SYS_ADMIN = 21
 
 
-class StepFailed(Exception):
+class StepError(Exception):
     """One step did not work; becomes an EmbeddedError where no other level helps."""
 
     def __init__(self, step: str, number: int) -> None:
@@ -50,7 +50,7 @@ class StepFailed(Exception):
 def enter(level: Level) -> None:
     """Put this process (and, for the pid namespace, its children) into new namespaces.
 
-    Mounts are private and loopback is up afterwards. Raises StepFailed.
+    Mounts are private and loopback is up afterwards. Raises StepError.
     """
     if level == "userns":
         uid, gid = os.geteuid(), os.getegid()
@@ -119,7 +119,7 @@ def _step(name: str, call: object) -> None:
     try:
         call()
     except OSError as error:
-        raise StepFailed(name, error.errno or 0) from error
+        raise StepError(name, error.errno or 0) from error
 
 
 def _write_maps(uid: int, gid: int) -> None:
@@ -130,7 +130,7 @@ def _write_maps(uid: int, gid: int) -> None:
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1\n")
 
 
-def _try(level: Level) -> StepFailed | None:
+def _try(level: Level) -> StepError | None:
     """Enter in a child that is then gone; None where every step works."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
@@ -141,7 +141,7 @@ def _try(level: Level) -> StepFailed | None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             enter(level)
             code = 0
-        except StepFailed as failed:
+        except StepError as failed:
             os.write(writer, f"{failed.errno} {failed.step}".encode())
         finally:
             os._exit(code)
@@ -153,8 +153,8 @@ def _try(level: Level) -> StepFailed | None:
         return None
     number, _, step = said.partition(" ")
     if not step:
-        return StepFailed("enter namespaces (the trial ended without a word)", 0)
-    return StepFailed(step, int(number))
+        return StepError("enter namespaces (the trial ended without a word)", 0)
+    return StepError(step, int(number))
 
 
 def _may_administer() -> bool:

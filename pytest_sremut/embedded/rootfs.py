@@ -11,6 +11,9 @@ Rules:
   place can hold a mount point.
 """
 
+# ruff: noqa: PTH103, PTH112, PTH115, PTH120, PTH208
+# os.path in the hot loops: each container makes some hundred links before it starts.
+
 from __future__ import annotations
 
 import errno

@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import shutil
@@ -36,6 +37,7 @@ from .namespaces import Level
 from .registry import Registry
 from .rootfs import NSSWITCH, RootSpec
 from .router import Router, RoutingError
+from .selftest import Observed, SelfTestReport
 from .zygote_client import ZygoteClient
 
 DOMAIN = "cluster.local"
@@ -58,8 +60,6 @@ def run(
     try:
         return asyncio.run(_serve(config, zygote, level, missing, ready))
     except EmbeddedError as error:
-        import json
-
         ready(json.loads(error.to_json()))
         return 1
 
@@ -139,7 +139,7 @@ class Cluster:
         self.api = ApiServer(
             self.registry, self.kubelet, status=self.status, selftest=self.selftest
         )
-        self._report: asyncio.Task[selftest.SelfTestReport] | None = None
+        self._report: asyncio.Task[SelfTestReport] | None = None
 
     async def start(self) -> None:
         """Bring everything up; raises EmbeddedError with the step that failed."""
@@ -209,7 +209,7 @@ class Cluster:
         assert self._report is not None
         return (await asyncio.shield(self._report)).to_json()
 
-    async def _self_test(self) -> selftest.SelfTestReport:
+    async def _self_test(self) -> SelfTestReport:
         if self._config.options.tools == "auto":
             await self._choose_tools()
         report = await selftest.run(
@@ -229,15 +229,17 @@ class Cluster:
             for name, path in found.items():
                 if path is None:
                     continue
-                deviations = await selftest.check_tool(
-                    name, path, stage=stage, spawn=self._spawn, quick=False
-                )
+                deviations: list[str] = []
+                for quick in (True, False):  # most deviate at once
+                    deviations = deviations or await selftest.check_tool(
+                        name, path, stage=stage, spawn=self._spawn, quick=quick
+                    )
                 if deviations:
                     self._rejected[name] = deviations
                 else:
                     self._tools[name] = tools.install(self._run / "bin", name, machine=True)
 
-    async def _spawn(self, argv: Sequence[str]) -> selftest.Observed:
+    async def _spawn(self, argv: Sequence[str]) -> Observed:
         """Run a command as a pod of the self-test's namespace would."""
         search = f"{selftest.NAMESPACE}.svc.{DOMAIN} svc.{DOMAIN} {DOMAIN}"
         files: Mapping[str, str] = {

@@ -23,16 +23,22 @@ from pathlib import Path
 from typing import Literal
 
 APPLETS = ("nslookup", "nc", "wget")
-_SHELLS = ("dash", "bash", "sh", "ash", "ksh", "busybox")
+_SHELLS = ("dash", "bash", "sh", "ash", "ksh")
 _HONOURED = 42
+# fmt: off
 _MACHINE = (
-    "awk base64 basename bash cat chmod cksum clear cmp cp cut date dd df diff dirname du echo egrep "
-    "env expr false fgrep find fold free getopt grep gunzip gzip head hexdump hostname id install "
-    "kill killall ln logger ls md5sum mkdir mkfifo mknod mktemp more mv nice nl nohup nproc od paste "
-    "pgrep pkill printenv printf ps pwd readlink realpath rev rm rmdir sed seq setsid sha1sum "
-    "sha256sum shuf sleep sort split stat strings stty sync tac tail tar tee test timeout top touch "
-    "tr true truncate tty uname uniq unlink uptime usleep vi wc which whoami xargs xxd yes"
-).split()
+    "awk", "base64", "basename", "bash", "cat", "chmod", "cksum", "clear", "cmp", "cp", "cut",
+    "date", "dd", "df", "diff", "dirname", "du", "echo", "egrep", "env", "expr", "false", "fgrep",
+    "find", "fold", "free", "getopt", "grep", "gunzip", "gzip", "head", "hexdump", "hostname",
+    "id", "install", "kill", "killall", "ln", "logger", "ls", "md5sum", "mkdir", "mkfifo",
+    "mknod", "mktemp", "more", "mv", "nice", "nl", "nohup", "nproc", "od", "paste", "pgrep",
+    "pkill", "printenv", "printf", "ps", "pwd", "readlink", "realpath", "rev", "rm", "rmdir",
+    "sed", "seq", "setsid", "sha1sum", "sha256sum", "shuf", "sleep", "sort", "split", "stat",
+    "strings", "stty", "sync", "tac", "tail", "tar", "tee", "test", "timeout", "top", "touch",
+    "tr", "true", "truncate", "tty", "uname", "uniq", "unlink", "uptime", "usleep", "vi", "wc",
+    "which", "whoami", "xargs", "xxd", "yes",
+)
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +105,8 @@ def find_shell() -> str | None:
         )
         if found is None:
             continue
-        if Path(found).resolve().name in ("dash", "bash"):
+        if Path(found).resolve().name in ("dash", "bash") or _honours_path(found):
             return found
-        if Path(found).resolve().name != "busybox" or name in ("sh", "ash"):
-            if _honours_path(found):
-                return found
     return None
 
 

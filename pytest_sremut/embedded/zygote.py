@@ -129,8 +129,8 @@ class Zygote:
         report = descriptors[_REPORT]
         try:
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL)
+            for caught in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM, signal.SIGINT):
+                signal.signal(caught, signal.SIG_DFL)
             os.setsid()
             self._control.close()
             for descriptor in (self._wake_reader, self._wake_writer, self._own_pid_namespace):
@@ -230,7 +230,7 @@ def _import_all(modules: Iterable[str]) -> dict[str, str]:
     for name in modules:
         try:
             importlib.import_module(name)
-        except Exception as error:  # noqa: BLE001 - a module of someone else; the cause is kept
+        except Exception as error:
             failed[name] = f"{type(error).__name__}: {error}"
     return failed
 
@@ -305,7 +305,7 @@ def _execute(request: Mapping[str, Any], report: int) -> NoReturn:
         if not path:
             _fail(report, f'exec: "{program}": executable file not found in $PATH')
     try:
-        os.execve(path, argv, env)
+        os.execve(path, argv, env)  # noqa: S606 - an argv list, no shell
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         call = "stat " if error.errno == errno.ENOENT else ""
@@ -322,7 +322,7 @@ def _call(request: Mapping[str, Any], report: int) -> NoReturn:
         os.environ.update(request["env"])
         argv = list(request["argv"])
         sys.argv = [request["module"], *argv]
-        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stdout = _line_buffered(1)
         sys.stderr = _line_buffered(2)
         os.close(report)
@@ -344,7 +344,7 @@ def _call(request: Mapping[str, Any], report: int) -> NoReturn:
 
 
 def _line_buffered(descriptor: int) -> TextIO:
-    return open(  # noqa: PTH123, SIM115
+    return open(
         descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
 

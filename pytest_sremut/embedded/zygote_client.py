@@ -21,7 +21,7 @@ from typing import Any
 from . import zygote
 
 
-class StartFailed(Exception):
+class StartError(Exception):
     """A process could not be started; the text is the runtime's reason."""
 
 
@@ -59,7 +59,7 @@ class ZygoteClient:
         loop.add_reader(control, self._readable)
 
     async def start(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> Process:
-        """Start one process with stdin, stdout and stderr; raises StartFailed.
+        """Start one process with stdin, stdout and stderr; raises StartError.
 
         request: ``kind`` (python, commands), ``argv``, ``env``, ``cwd`` and either ``hostname``
         and ``root`` (a container of its own) or ``target`` (the pid of a container to enter).
@@ -89,7 +89,7 @@ class ZygoteClient:
             raise
         if reason:
             await process.exited
-            raise StartFailed(reason)
+            raise StartError(reason)
         return process
 
     def signal(self, process: Process, number: int, *, group: bool = False) -> None:
@@ -181,7 +181,7 @@ class ZygoteClient:
         elif "error" in message:
             answer = self._waiting.pop(message["id"])
             if not answer.done():
-                answer.set_exception(StartFailed(message["error"]))
+                answer.set_exception(StartError(message["error"]))
         elif not self.imported.done():
             self.imported.set_result(message["failed"])
 
@@ -191,7 +191,7 @@ class ZygoteClient:
         self.close()
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(StartFailed("the zygote of the cluster is gone"))
+                answer.set_exception(StartError("the zygote of the cluster is gone"))
         for _, descriptors in self._queue:
             for descriptor in descriptors:
                 with suppress(OSError):

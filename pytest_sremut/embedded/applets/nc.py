@@ -7,6 +7,8 @@ Rules:
 - a name is looked up once and its first address used.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import select
@@ -14,6 +16,7 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable, Sequence
 
 USAGE = (
     "Usage: nc [-zvnu] [-w SEC] [-p PORT] [-s ADDR] IPADDR PORT\n\n"
@@ -31,13 +34,15 @@ VALUES = "wpsi"
 CHUNK = 65536
 
 
-class Usage(Exception):
+class UsageError(Exception):
     """The arguments make no sense; the text goes to stderr."""
 
 
-def parse_arguments(argv):
+def parse_arguments(argv: Sequence[str]) -> tuple[set[str], dict[str, str], str, str]:
     """(flags, values, host, port)."""
-    flags, values, words = set(), {}, []
+    flags: set[str] = set()
+    values: dict[str, str] = {}
+    words: list[str] = []
     rest = list(argv)
     while rest:
         word = rest.pop(0)
@@ -54,34 +59,37 @@ def parse_arguments(argv):
                 flags.add(letter)
             elif letter in VALUES:
                 if not letters and not rest:
-                    raise Usage(f"nc: option requires an argument -- '{letter}'\n{USAGE}")
+                    raise UsageError(f"nc: option requires an argument -- '{letter}'\n{USAGE}")
                 values[letter] = letters or rest.pop(0)
                 letters = ""
             else:
-                raise Usage(f"nc: invalid option -- '{letter}'\n{USAGE}")
+                raise UsageError(f"nc: invalid option -- '{letter}'\n{USAGE}")
     if "l" in flags:
-        raise Usage("nc: listening is not offered here\n")
+        raise UsageError("nc: listening is not offered here\n")
     if len(words) != 2:
-        raise Usage(USAGE)
+        raise UsageError(USAGE)
     return flags, values, words[0], words[1]
 
 
-def number(text, highest):
+def number(text: str, highest: int) -> int:
     if not text.isdigit() or int(text) > highest:
-        raise Usage(f"nc: invalid number '{text}'\n")
+        raise UsageError(f"nc: invalid number '{text}'\n")
     return int(text)
 
 
-def lookup(host, port, kind):
+def lookup(host: str, port: str, kind: int) -> tuple[int, tuple[str, int]] | None:
     """(family, address) or None where the name or the port is none."""
     try:
         found = socket.getaddrinfo(host, port, 0, kind)
     except (OSError, UnicodeError):
         return None
-    return found[0][0], found[0][4]
+    family, _, _, _, address = found[0]
+    return family, (str(address[0]), int(address[1]))
 
 
-def connect(family, address, kind, seconds, local):
+def connect(
+    family: int, address: tuple[str, int], kind: int, *, seconds: int, local: tuple[str, int]
+) -> socket.socket:
     """A connected socket; raises OSError (EINPROGRESS: no answer in time)."""
     connection = socket.socket(family, kind)
     if seconds:
@@ -93,10 +101,10 @@ def connect(family, address, kind, seconds, local):
     return connection
 
 
-def transfer(connection, seconds):
+def transfer(connection: socket.socket, seconds: int) -> int:
     """Copy both ways until the other side closes, or stays silent after our end of input."""
-    sources = [connection, 0]
-    silent_after = None
+    sources: list[socket.socket | int] = [connection, 0]
+    silent_after: float | None = None
     while True:
         ready = select.select(sources, [], [], silent_after)[0]
         if not ready:
@@ -116,12 +124,12 @@ def transfer(connection, seconds):
                 silent_after = seconds or None
 
 
-def main(argv, complain):
+def main(argv: Sequence[str], complain: Callable[[str], object]) -> int:
     try:
         flags, values, host, service = parse_arguments(argv)
         seconds = number(values.get("w", "0"), 1_000_000)
         local = (values.get("s", ""), number(values.get("p", "0"), 65535))
-    except Usage as error:
+    except UsageError as error:
         complain(str(error))
         return 1
     kind = socket.SOCK_DGRAM if "u" in flags else socket.SOCK_STREAM
@@ -132,7 +140,7 @@ def main(argv, complain):
     family, address = found
     shown = f"{host} ({address[0]}:{address[1]})"
     try:
-        connection = connect(family, address, kind, seconds, local)
+        connection = connect(family, address, kind, seconds=seconds, local=local)
     except OSError as error:
         timed_out = error.errno in (errno.EINPROGRESS, errno.EAGAIN, errno.ETIMEDOUT)
         if timed_out and "v" in flags:
