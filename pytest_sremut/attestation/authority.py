@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from asn1crypto import cms, core, tsp
+from asn1crypto import cms, tsp
 from asn1crypto import x509 as asn1_x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding
@@ -82,7 +82,7 @@ class Stamp:
             fields["ordering"] = True
         if self.nonce is not None:
             fields["nonce"] = self.nonce
-        return cast(bytes, tsp.TSTInfo(fields).dump())
+        return _dumped(tsp.TSTInfo(fields))
 
 
 class SelfIssuedAuthority:
@@ -204,55 +204,52 @@ def assemble_token(
         identifiers: Versions of the signed identifier to include: 1 (ESSCertID), 2 (ESSCertIDv2).
     """
     signer = asn1_x509.Certificate.load(identity.chain[0])
-    attributes = [
-        {"type": "content_type", "values": ["tst_info"]},
-        {"type": "message_digest", "values": [hashlib.new(digest, content).digest()]},
-        *(_signing_certificate(version, identity, digest) for version in identifiers),
-    ]
-    signed = cms.CMSAttributes(attributes)
-    signature_kind, signature = _sign(identity, cast(bytes, signed.dump()), digest)
-    token = cms.ContentInfo(
+    signed = cms.CMSAttributes(
+        [
+            {"type": "content_type", "values": ["tst_info"]},
+            {"type": "message_digest", "values": [hashlib.new(digest, content).digest()]},
+            *(_signing_certificate(version, identity, digest) for version in identifiers),
+        ]
+    )
+    signature_kind, signature = _sign(identity, _dumped(signed), digest)
+    signer_info = cms.SignerInfo(
         {
-            "content_type": "signed_data",
-            "content": {
-                "version": "v3",
-                "digest_algorithms": [{"algorithm": digest}],
-                "encap_content_info": {
-                    "content_type": "tst_info",
-                    "content": core.ParsableOctetString(content),
-                },
-                "certificates": [asn1_x509.Certificate.load(data) for data in embedded]
-                if embedded
-                else None,
-                "signer_infos": [
-                    {
-                        "version": "v1",
-                        "sid": cms.SignerIdentifier(
-                            {
-                                "issuer_and_serial_number": {
-                                    "issuer": signer.issuer,
-                                    "serial_number": signer.serial_number,
-                                }
-                            }
-                        ),
-                        "digest_algorithm": {"algorithm": digest},
-                        "signed_attrs": signed,
-                        "signature_algorithm": {"algorithm": signature_kind},
-                        "signature": signature,
+            "version": "v1",
+            "sid": cms.SignerIdentifier(
+                {
+                    "issuer_and_serial_number": {
+                        "issuer": signer.issuer,
+                        "serial_number": signer.serial_number,
                     }
-                ],
-            },
+                }
+            ),
+            "digest_algorithm": {"algorithm": digest},
+            "signed_attrs": signed,
+            "signature_algorithm": {"algorithm": signature_kind},
+            "signature": signature,
         }
     )
-    return cast(bytes, token.dump())
+    # Put together here, so that content and certificates go in byte for byte: asn1crypto would
+    # read them and write them anew.
+    content_octets = der.encode(0xA0, der.encode(der.OCTET_STRING, content))
+    parts = (
+        _dumped(cms.CMSVersion("v3")),
+        _dumped(cms.DigestAlgorithms([{"algorithm": digest}])),
+        der.encode(der.SEQUENCE, _dumped(cms.ContentType("tst_info")) + content_octets),
+        der.encode(0xA0, b"".join(embedded)) if embedded else b"",
+        der.encode(der.SET, _dumped(signer_info)),
+    )
+    signed_data = der.encode(0xA0, der.encode(der.SEQUENCE, b"".join(parts)))
+    return der.encode(der.SEQUENCE, _dumped(cms.ContentType("signed_data")) + signed_data)
 
 
 def assemble_reply(token: bytes) -> bytes:
     """A granted reply around a token, DER."""
-    reply = tsp.TimeStampResp(
-        {"status": {"status": "granted"}, "time_stamp_token": cms.ContentInfo.load(token)}
-    )
-    return cast(bytes, reply.dump())
+    return der.encode(der.SEQUENCE, _dumped(tsp.PKIStatusInfo({"status": "granted"})) + token)
+
+
+def _dumped(value: Any) -> bytes:
+    return cast(bytes, value.dump())
 
 
 def _signing_certificate(version: int, identity: Identity, digest: str) -> dict[str, Any]:
@@ -284,7 +281,7 @@ def _sign(identity: Identity, data: bytes, digest: str) -> tuple[str, bytes]:
 def _rejection(reason: str, text: str) -> bytes:
     status = {"status": "rejection", "status_string": [text], "fail_info": {reason}}
     # asn1crypto's TimeStampResp cannot be without a token, so the outer sequence is written here.
-    return der.encode(der.SEQUENCE, cast(bytes, tsp.PKIStatusInfo(status).dump()))
+    return der.encode(der.SEQUENCE, _dumped(tsp.PKIStatusInfo(status)))
 
 
 def _milliseconds(when: datetime) -> datetime:

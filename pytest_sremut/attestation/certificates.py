@@ -25,6 +25,16 @@ __all__ = ["Certificate", "CertificateError", "build_chain", "load", "load_many"
 
 _MAX_CHAIN = 6
 _WEAK = frozenset({"md5", "sha1"})
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    OverflowError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)  # what cryptography raises over damaged certificates, at parsing and at access
 
 
 class CertificateError(ValueError):
@@ -61,8 +71,12 @@ class Certificate:
         return same_name(self.subject, self.issuer)
 
     def valid_at(self, when: datetime) -> bool:
-        """Whether `when` lies within the validity, both ends included."""
-        return self.not_before <= when.replace(microsecond=0) <= self.not_after
+        """Whether `when` lies within the validity.
+
+        RFC 5280 counts the last second in, OpenSSL does not; a reviewer with openssl has to come
+        to the same answer, so it does not count.
+        """
+        return self.not_before <= when.replace(microsecond=0) < self.not_after
 
 
 def load(data: bytes) -> Certificate:
@@ -76,9 +90,7 @@ def load(data: bytes) -> Certificate:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _facts(data, x509.load_der_x509_certificate(data))
-    except (ValueError, TypeError, KeyError, UnsupportedAlgorithm, OverflowError) as error:
-        raise CertificateError(f"no certificate that we can read: {error}") from error
-    except (x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+    except _UNREADABLE as error:
         raise CertificateError(f"no certificate that we can read: {error}") from error
 
 

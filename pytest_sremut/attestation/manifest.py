@@ -3,9 +3,10 @@
     attestation/<study>/r01/manifest.json          digests of every frozen file; what is stamped
                             predictions.tsq, .tsr  query and reply over manifest.json's bytes
                             predictions.root.pem   the pinned root, for a reviewer with openssl
-                            predictions.untrusted.pem  the signer and what stands between
+                            predictions.untrusted.pem  signer and intermediates, where the reply
+                                                   does not hold them itself
                             tree.json              one commit of the project; what is stamped second
-                            tree.tsq, .tsr, .root.pem, .untrusted.pem
+                            tree.tsq, .tsr, ...
     attestation/<study>/r02/...                    registered again; r01 stays as it is
 
 Rules: both documents are canonical JSON (RFC 8785) to the byte, so that one value has one digest;

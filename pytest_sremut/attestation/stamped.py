@@ -61,13 +61,14 @@ def make_stamp(
     query = build_query(data, hash_algorithm=hash_algorithm, policy=policy)
     reply = authority.stamp(query)
     token = verify(reply, data, trust, query=query)
-    return token, {
+    files = {
         f"{stem}.{_QUERY}": query,
         f"{stem}.{_REPLY}": reply,
         f"{stem}.{_ROOT}": _pem(token.chain[-1]),
-        # Signer first. A signer that is its own root has to be told to openssl all the same.
-        f"{stem}.{_UNTRUSTED}": b"".join(map(_pem, token.chain[:-1] or token.chain)),
     }
+    if not token.complete:
+        files[f"{stem}.{_UNTRUSTED}"] = b"".join(map(_pem, token.chain[:-1] or token.chain))
+    return token, files
 
 
 def verify_stamp(
@@ -111,9 +112,10 @@ def openssl_command(directory: Path, stem: str, data: str, token: VerifiedToken)
         "-in", str(directory / f"{stem}.{_REPLY}"),
         "-data", str(directory / data),
         "-CAfile", str(directory / f"{stem}.{_ROOT}"),
-        "-untrusted", str(directory / f"{stem}.{_UNTRUSTED}"),
         "-attime", str(int(token.gen_time.timestamp())),
     ]  # fmt: skip
+    if not token.complete:
+        arguments += ["-untrusted", str(directory / f"{stem}.{_UNTRUSTED}")]
     return shlex.join(arguments)
 
 

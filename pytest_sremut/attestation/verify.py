@@ -86,6 +86,7 @@ class VerifiedToken:
     nonce: Literal["checked", "not checked"]
     checks: tuple[tuple[str, str], ...]  # (name, detail), in the order in which they were made
     chain: tuple[bytes, ...] = field(repr=False)  # DER, signer first, root last
+    complete: bool  # whether signer and intermediates are in the token itself
 
     @property
     def earliest(self) -> datetime:
@@ -204,6 +205,7 @@ def _verify(
         nonce=nonce,
         checks=tuple(checks),
         chain=tuple(step.der for step in chain),
+        complete={step.der for step in (chain[:-1] or chain)} <= set(token.certificates),
     )
 
 

@@ -1,0 +1,145 @@
+"""Makes tokens of every kind, right and wrong, from fresh keys and a fixed clock."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from pytest_sremut.attestation import certificates, der
+from pytest_sremut.attestation.authority import (
+    SelfIssuedAuthority,
+    Stamp,
+    assemble_reply,
+    assemble_token,
+)
+from pytest_sremut.attestation.identity import Identity, KeyKind, new_identity
+from pytest_sremut.attestation.trust import INDEPENDENT, PinnedRoot, TrustStore
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
+DATA = b"predictions: all of them\n"
+POLICY = "1.2.3.4.1"
+TOKENS = Path(__file__).with_name("tokens")
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "tokens"
+
+
+def identity(kind: KeyKind = "ec", length: int = 2) -> Identity:
+    """One identity for each kind, valid a day from NOW."""
+    return _identity(kind, length)
+
+
+@functools.cache
+def _identity(kind: KeyKind, length: int) -> Identity:
+    return new_identity(
+        organization=f"Forge {kind} {length}",
+        now=NOW.replace(microsecond=0),
+        lifetime=timedelta(days=1),
+        kind=kind,
+        length=length,
+    )
+
+
+def authority(
+    kind: KeyKind = "ec", length: int = 2, *, clock: Callable[[], datetime] = lambda: NOW
+) -> SelfIssuedAuthority:
+    return SelfIssuedAuthority(
+        identity=identity(kind, length), clock=clock, policies=(POLICY, "1.2.3.4.2")
+    )
+
+
+def trust(*chains: Identity, policies: tuple[str, ...] = ()) -> TrustStore:
+    """Pins the roots of these identities."""
+    return TrustStore(
+        roots=tuple(
+            PinnedRoot(
+                name=f"root{index}",
+                sha256=root.sha256,
+                independence=INDEPENDENT,
+                certificate=root,
+                policies=policies,
+            )
+            for index, root in enumerate(certificates.load(one.chain[-1]) for one in chains)
+        )
+    )
+
+
+def stamp(**changes: object) -> Stamp:
+    """What a sound token over DATA says, with changes."""
+    sound = Stamp(
+        policy=POLICY,
+        hash_algorithm="sha256",
+        imprint=hashlib.sha256(DATA).digest(),
+        serial=7,
+        gen_time=NOW,
+        accuracy=timedelta(seconds=1),
+        nonce=1234,
+    )
+    return dataclasses.replace(sound, **changes)  # type: ignore[arg-type]
+
+
+def token(
+    content: Stamp | bytes | None = None,
+    *,
+    by: Identity | None = None,
+    embedded: Sequence[bytes] | None = None,
+    identifiers: Sequence[int] = (2,),
+    digest: str = "sha256",
+) -> bytes:
+    """A bare token."""
+    signer = by or identity()
+    if content is None:
+        content = stamp()
+    return assemble_token(
+        content.dump() if isinstance(content, Stamp) else content,
+        signer,
+        embedded=signer.chain[:-1] or signer.chain if embedded is None else embedded,
+        identifiers=identifiers,
+        digest=digest,
+    )
+
+
+def reply(content: Stamp | bytes | None = None, **options: object) -> bytes:
+    """A granted reply."""
+    return assemble_reply(token(content, **options))  # type: ignore[arg-type]
+
+
+def pem(*chain: bytes) -> bytes:
+    return b"".join(x509.load_der_x509_certificate(one).public_bytes(Encoding.PEM) for one in chain)
+
+
+def key_pem(one: Identity) -> bytes:
+    return one.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def to_ber(data: bytes) -> bytes:
+    """The same value with indefinite lengths and octet strings in pieces."""
+    element = der._read(data, 0, len(data))
+    if element.tag == der.OCTET_STRING and len(element.contents) > 40:
+        half = len(element.contents) // 2
+        pieces = (element.contents[:half], element.contents[half:])
+        inner = b"".join(der.encode(der.OCTET_STRING, piece) for piece in pieces)
+        return bytes((der.OCTET_STRING | 0x20, 0x80)) + inner + b"\0\0"
+    if element.tag & 0x20:
+        inner = b"".join(to_ber(child.raw) for child in der.children(element))
+        return bytes((element.tag, 0x80)) + inner + b"\0\0"
+    return element.raw
+
+
+def rebuilt(data: bytes, path: Sequence[int], change: Callable[[bytes], bytes]) -> bytes:
+    """`data` with the element at `path` (child numbers) replaced by `change` of it."""
+    element = der._read(data, 0, len(data))
+    if not path:
+        return change(data)
+    parts = [child.raw for child in der.children(element)]
+    parts[path[0]] = rebuilt(parts[path[0]], path[1:], change)
+    return der.encode(element.tag, b"".join(parts))

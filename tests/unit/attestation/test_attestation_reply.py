@@ -1,0 +1,148 @@
+"""What gets saved as a timestamp by mistake is called that; both forms are told apart."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+
+import forge
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_sremut.attestation import der, reply
+from pytest_sremut.attestation.authority import _rejection, assemble_reply
+from pytest_sremut.attestation.errors import (
+    Fault,
+    NotATimestampError,
+    RejectedByAuthorityError,
+)
+
+SOUND = forge.reply()
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        (b"", "empty"),
+        (b"<!DOCTYPE html><html>502</html>", "HTML"),
+        (b"\r\n <html>", "HTML"),
+        (b"<?xml version='1.0'?>", "HTML or XML"),
+        (base64.b64encode(SOUND), "base64"),
+        (base64.encodebytes(SOUND), "base64"),
+        (b"0123456789abcdef", "base64 or other text"),
+        (b"-----BEGIN PKCS7-----\nMII\n", "PEM"),
+        (b"\x00\x01\x02", "no ASN.1 sequence"),
+        (b"\x1f\x8b\x08", "no ASN.1 sequence"),
+        (SOUND[:100], "missing at its end"),
+        (SOUND + b"\n", "follow its end"),
+        (b"\x30\x00", "empty sequence"),
+        (b"\x30\x03\x02\x01\x00", "neither"),
+        (b"\x30" * 300_000, "more than"),
+        (b"\x30\x80" * 20_000, "nested too deep"),
+    ],
+)
+def test_not_a_timestamp(body, match):
+    with pytest.raises(NotATimestampError, match=match) as caught:
+        reply.parse_granted(body)
+    assert str(caught.value).startswith("not a timestamp")
+    assert caught.value.fault is Fault.UNVERIFIABLE
+    assert "application/timestamp-reply" in caught.value.diagnostics()
+
+
+def test_forms():
+    token = forge.token()
+    assert reply.parse(token).form == "token"
+    assert reply.parse(SOUND).form == "response"
+    assert reply.parse(assemble_reply(token)).token == token == reply.parse(token).token
+
+
+@pytest.mark.parametrize("status", range(2, 8))
+def test_status_that_stamped_nothing(status):
+    """Even if a token came with it."""
+    changed = forge.rebuilt(SOUND, [0, 0], lambda _: bytes([2, 1, status]))
+    with pytest.raises(RejectedByAuthorityError, match="stamped nothing") as caught:
+        reply.parse_granted(changed)
+    assert caught.value.fault is Fault.AUTHORITY
+
+
+def test_rejection_gives_its_reasons():
+    with pytest.raises(RejectedByAuthorityError) as caught:
+        reply.parse_granted(_rejection("bad_alg", "no SHA-1, please"))
+    error = caught.value
+    assert (error.status, error.failure_info, error.text) == (
+        "rejection",
+        ("badAlg",),
+        ("no SHA-1, please",),
+    )
+    assert "badAlg" in str(error)
+
+
+def test_rejection_without_reasons():
+    bare = der.encode(der.SEQUENCE, der.encode(der.SEQUENCE, b"\x02\x01\x02"))
+    with pytest.raises(RejectedByAuthorityError, match="no reason given"):
+        reply.parse_granted(bare)
+
+
+def test_granted_without_a_token():
+    bare = der.encode(der.SEQUENCE, der.encode(der.SEQUENCE, b"\x02\x01\x00"))
+    with pytest.raises(NotATimestampError, match="holds no token"):
+        reply.parse_granted(bare)
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes(data):
+    for body in (data, b"\x30" + data, der.encode(der.SEQUENCE, data)):
+        with contextlib.suppress(NotATimestampError, RejectedByAuthorityError):
+            reply.parse_granted(body)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_as_der(data):
+    for read in (der.to_der, lambda body: der.children(der.only(body, der.SEQUENCE))):
+        with contextlib.suppress(der.DerError):
+            read(data)
+
+
+@given(
+    st.recursive(
+        st.binary(max_size=150).map(lambda body: der.encode(der.OCTET_STRING, body)),
+        lambda inner: st.lists(inner, max_size=4).map(
+            lambda parts: der.encode(der.SEQUENCE, b"".join(parts))
+        ),
+        max_leaves=12,
+    )
+)
+def test_ber_becomes_the_same_der(value):
+    assert der.to_der(value) == value
+    assert der.to_der(forge.to_ber(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("contents", "dotted"),
+    [("2a03", "1.2.3"), ("883703", "2.999.3"), ("00", "0.0"), ("608648016503040201", None)],
+)
+def test_oid(contents, dotted):
+    element = der.only(der.encode(der.OID, bytes.fromhex(contents)), der.OID)
+    assert der.oid(element) == (dotted or "2.16.840.1.101.3.4.2.1")
+
+
+@pytest.mark.parametrize("contents", ["", "80", "2a80", "2a8001", "2a03" * 40])
+def test_oid_that_is_none(contents):
+    element = der.only(der.encode(der.OID, bytes.fromhex(contents)), der.OID)
+    with pytest.raises(der.DerError):
+        der.oid(element)
+
+
+@pytest.mark.parametrize("contents", ["", "0001", "ff80"])
+def test_integer_that_is_none(contents):
+    element = der.only(der.encode(der.INTEGER, bytes.fromhex(contents)), der.INTEGER)
+    with pytest.raises(der.DerError):
+        der.integer(element)
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 128, -1, -128, -129, 1 << 160])
+def test_integer(value):
+    size = (value if value >= 0 else ~value).bit_length() // 8 + 1
+    body = value.to_bytes(size, "big", signed=True)
+    assert der.integer(der.only(der.encode(der.INTEGER, body), der.INTEGER)) == value
