@@ -193,6 +193,7 @@ class ContainerLoop:
     async def _start(self, request: JsonObject, image: Image) -> datetime | None:
         """Start the process; None where there was nothing to run."""
         loop = asyncio.get_running_loop()
+        self._started_at = loop.time()
         record = self.record
         self.previous_log, self.log = self.log, LogBuffer()
         record.image = str(parse_reference(self._spec()["image"]))
@@ -217,7 +218,6 @@ class ContainerLoop:
             os.close(writer)
             os.close(null)
         now = self._node.now()
-        self._started_at = loop.time()
         record.state = {"running": {"startedAt": timestamp(now)}}
         spec = self._spec()
         record.started = not spec.get("startupProbe")

@@ -11,7 +11,7 @@ Rules:
   place can hold a mount point.
 """
 
-# ruff: noqa: PTH103, PTH112, PTH115, PTH120, PTH208
+# ruff: noqa: PTH102, PTH103, PTH114, PTH116, PTH112, PTH115, PTH120, PTH208, PTH211
 # os.path in the hot loops: each container makes some hundred links before it starts.
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,7 +131,7 @@ def needed_paths() -> list[str]:
     return sorted(str(Path(place).absolute()) for place in places)
 
 
-def enter_root(spec: RootSpec, needed: Iterable[str]) -> None:
+def enter_root(spec: RootSpec, needed: Sequence[str]) -> None:
     """Make a container's root and move into it.
 
     The caller is a single-threaded process in a mount namespace of its own. Raises OSError.
@@ -140,17 +140,15 @@ def enter_root(spec: RootSpec, needed: Iterable[str]) -> None:
     syscalls.mount("tmpfs", root, "tmpfs", _SAFE, _SIZE)
     for path in (f"{root}{OWN}", f"{root}{_OLD}", f"{root}{_HIDDEN}"):
         Path(path).mkdir()
-    _show_machine(root, list(needed))
+    _show_machine(root, needed)
     Path(f"{root}{TOOLS}").mkdir(exist_ok=True)
     _bind(f"{spec.run}/bin", f"{root}{TOOLS}", read_only=True)
     syscalls.pivot_root(root, f"{root}{_OLD}")
     os.chdir("/")
     for name in _THAWED:
-        if Path(f"/{name}").is_dir() and not Path(f"/{name}").is_symlink():
-            _thaw(
-                f"/{name}",
-                leave_out={Path(f).name for f in spec.files if f == f"/{name}/{Path(f).name}"},
-            )
+        if os.path.isdir(f"/{name}") and not os.path.islink(f"/{name}"):
+            written = {path.split("/")[2] for path in spec.files if path.startswith(f"/{name}/")}
+            _thaw(f"/{name}", leave_out=written, needed=needed)
     for path, text in spec.files.items():
         _write(path, text)
     for path in spec.hidden:
@@ -172,7 +170,7 @@ def change_directory(path: str) -> None:
         os.chdir(path)
 
 
-def _show_machine(root: str, needed: list[str]) -> None:
+def _show_machine(root: str, needed: Sequence[str]) -> None:
     for entry in os.scandir("/"):
         target = f"{root}/{entry.name}"
         if entry.is_symlink():
@@ -190,7 +188,7 @@ def _show_machine(root: str, needed: list[str]) -> None:
                 _bind(entry.path, target, recursive=True)
 
 
-def _keep(directory: str, root: str, needed: list[str]) -> None:
+def _keep(directory: str, root: str, needed: Sequence[str]) -> None:
     """Show those of `needed` that lie under `directory`, which is otherwise empty."""
     done: list[str] = []
     for path in sorted(needed, key=len):
@@ -232,19 +230,24 @@ def _own_devices(target: str) -> None:
         Path(f"{target}/{name}").symlink_to(f"/proc/self/fd/{number}")
 
 
-def _thaw(path: str, leave_out: Iterable[str] = ()) -> None:
-    """Put a writable directory in the place of `path`, with links to all that it had."""
+def _thaw(path: str, leave_out: Collection[str] = (), needed: Sequence[str] = ()) -> None:
+    """Put a writable directory in the place of `path`, with links to all that it had.
+
+    Of a directory that may not be listed (`/root`, for others) only what `needed` names is linked.
+    """
     hidden = f"{_HIDDEN}/{len(os.listdir(_HIDDEN))}"
-    Path(hidden).mkdir()
+    os.mkdir(hidden)
     _bind(path, hidden, recursive=True)
-    mode = stat.S_IMODE(Path(path).stat().st_mode)
-    syscalls.mount("tmpfs", path, "tmpfs", _SAFE, f"mode={mode | 0o700:o},size=64m")
-    left_out = set(leave_out)
-    for entry in os.scandir(hidden):
-        if entry.name in left_out:
-            continue
-        goal = os.readlink(entry.path) if entry.is_symlink() else entry.path
-        Path(f"{path}/{entry.name}").symlink_to(goal)
+    mode = stat.S_IMODE(os.stat(path).st_mode) | stat.S_IRWXU
+    syscalls.mount("tmpfs", path, "tmpfs", _SAFE, f"mode={mode:o},size=64m")
+    try:
+        names = set(os.listdir(hidden))
+    except PermissionError:
+        names = {p[len(path) + 1 :].split("/")[0] for p in needed if p.startswith(f"{path}/")}
+    for name in names.difference(leave_out):
+        original = f"{hidden}/{name}"
+        goal = os.readlink(original) if os.path.islink(original) else original
+        os.symlink(goal, f"{path}/{name}")
 
 
 def _writable_parent(path: str) -> None:
@@ -254,14 +257,14 @@ def _writable_parent(path: str) -> None:
         try:
             os.makedirs(parent, exist_ok=True)
         except OSError as error:
-            if error.errno != errno.EROFS:
+            if error.errno not in (errno.EROFS, errno.EACCES):
                 raise
             frozen = parent
             while not os.path.isdir(frozen):
                 frozen = os.path.dirname(frozen)
             _thaw(os.path.realpath(frozen))
             continue
-        if os.statvfs(parent).f_flag & os.ST_RDONLY:
+        if not os.access(parent, os.W_OK):
             _thaw(os.path.realpath(parent))
         return
 
