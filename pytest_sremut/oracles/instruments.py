@@ -166,7 +166,11 @@ def _time_limit(seconds: float) -> Iterator[bool]:
         yield False
         return
 
+    struck = False
+
     def strike(_number: int, _frame: Any) -> None:
+        nonlocal struck
+        struck = True
         raise TimeLimitError
 
     previous = signal.signal(signal.SIGALRM, strike)
@@ -177,3 +181,5 @@ def _time_limit(seconds: float) -> Iterator[bool]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
+    if struck:  # and swallowed: what came of it came too late
+        raise TimeLimitError

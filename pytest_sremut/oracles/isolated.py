@@ -88,8 +88,9 @@ class Isolated:
             try:
                 answer = worker.ask(self._count, request)
             except BaseException:
-                # Whatever stopped us, a Ctrl-C included: no oracle may go on by itself.
-                worker.kill()
+                # Whatever stopped us, a Ctrl-C included: no oracle may go on by itself. The end of
+                # its input makes the worker end the oracle with all its descendants.
+                worker.stop()
                 self._worker = None
                 raise
         return _reading_of(answer)
@@ -128,9 +129,14 @@ class _Worker:
                 start_new_session=True,  # a Ctrl-C is for us: we decide what it ends
             )
         except OSError as error:
+            self._log.close()
             raise HarnessError(f"cannot start the oracle worker with {python}: {error}") from error
         path = [entry or str(Path.cwd()) for entry in sys.path]
-        self._send({"type": "hello", "path": path, "modules": modules})
+        try:
+            self._send({"type": "hello", "path": path, "modules": modules})
+        except BaseException:
+            self.kill()
+            raise
 
     def ask(self, number: int, request: ReadingRequest) -> dict[str, Any]:
         """Send a request and wait for its result. Raises HarnessError."""
@@ -152,7 +158,7 @@ class _Worker:
         self.kill()
 
     def kill(self) -> None:
-        """End it now. What it forked dies with it."""
+        """End it now; the oracle's own process dies with it."""
         self._process.kill()
         self._process.wait()
         for stream in (self._input, self._output, self._log):

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from pytest_sremut.cluster.port import Kind, ObjectRef
 from pytest_sremut.cluster.waiting import Objects, deployment_lacks, wait_for
+from pytest_sremut.errors import ClusterError
 from pytest_sremut.oracles.context import GraderContext, existing, listed
 
 __all__ = ["PROBE_IMAGE", "PROBE_LABELS", "ServiceEndpoints"]
@@ -102,7 +103,9 @@ class ServiceEndpoints:
                 timeout=self._context.timeout,
                 labels=",".join(f"{key}={value}" for key, value in PROBE_LABELS.items()),
             )
-            pod = next(p for p in ended.items if p["metadata"]["name"] == name)
+            pod = next((p for p in ended.items if p["metadata"].get("uid") == uid), None)
+            if pod is None:
+                raise ClusterError(f"probe pod {name} was deleted by somebody else")
             log = b"".join(api.logs(namespace, name, timeout=self._context.timeout))
         finally:
             self._context.guarded()
@@ -150,11 +153,12 @@ def _probe_pod(name: str, host: str, port: int) -> dict[str, Any]:
 
 
 def _not_ended(pods: Objects, name: str, uid: str) -> str:
+    """One that is gone has ended too: it will not come back."""
     for pod in pods:
-        if pod["metadata"]["name"] == name and pod["metadata"].get("uid") == uid:
+        if pod["metadata"].get("uid") == uid:
             phase = (pod.get("status") or {}).get("phase")
             return "" if phase in ("Succeeded", "Failed") else f"probe pod {name} is {phase}"
-    return f"probe pod {name} is gone"
+    return ""
 
 
 def _owned(item: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:

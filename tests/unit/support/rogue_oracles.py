@@ -95,6 +95,18 @@ class Hangs(_Oracle):
         return {"success": True}
 
 
+class Sleeps(_Oracle):
+    """Swallows every Exception around its wait."""
+
+    def evaluate(self) -> Any:
+        for _ in range(2):
+            try:
+                time.sleep(60)
+            except Exception:
+                continue
+        return {"success": True}
+
+
 class LeavesDaemon(_Oracle):
     """A descendant in a session of its own that keeps the output open."""
 

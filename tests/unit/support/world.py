@@ -222,7 +222,7 @@ class World:
             for key, body in sorted(self.kube.objects.items())
             if key[0] == "Pod"
             and selector.items() <= (body["metadata"].get("labels") or {}).items()
-            and body["status"]["phase"] == "Running"
+            and body.get("status", {}).get("phase") == "Running"
         ]
         target_port = service["spec"]["ports"][0]["targetPort"]
         port = 9090 if target_port == "http" else target_port
@@ -294,7 +294,7 @@ class World:
 
 
 def _ready(body: Mapping[str, Any]) -> bool:
-    return (
-        any(c["type"] == "Ready" and c["status"] == "True" for c in body["status"]["conditions"])
-        and "deletionTimestamp" not in body["metadata"]
+    conditions = body.get("status", {}).get("conditions", ())
+    return "deletionTimestamp" not in body["metadata"] and any(
+        c["type"] == "Ready" and c["status"] == "True" for c in conditions
     )

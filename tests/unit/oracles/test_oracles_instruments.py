@@ -1,0 +1,361 @@
+"""Both instruments on well-behaved graders and on rogues."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_kube import FakeKube
+
+from pytest_sremut.errors import HarnessError, UsageError
+from pytest_sremut.oracles.instruments import InProcess, Instrument, Isolated
+from pytest_sremut.oracles.isolated import ENVIRONMENT
+from pytest_sremut.oracles.request import OracleNode, ReadingRequest
+from pytest_sremut.study.verdict import Verdict
+
+RequestFor = Callable[..., ReadingRequest]
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Isolated]:
+    """One worker for the whole module, as a session has it."""
+    instrument = Isolated(modules=["rogue_oracles"])
+    instrument.start()
+    yield instrument
+    instrument.close()
+
+
+@pytest.fixture
+def inside() -> InProcess:
+    return InProcess(connect=lambda path, context: FakeKube())
+
+
+@pytest.fixture(params=["in-process", "isolated"])
+def instrument(request: pytest.FixtureRequest, warm: Isolated, inside: InProcess) -> Instrument:
+    """Either."""
+    return warm if request.param == "isolated" else inside
+
+
+def _gone(pid: int) -> bool:
+    """Whether the process ends (it may be on its way)."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], 10)[0])
+    finally:
+        os.close(handle)
+
+
+# -- the same readings ---------------------------------------------------------------------------
+
+
+def test_an_accepting_grader(instrument: Instrument, request_for: RequestFor) -> None:
+    reading = instrument.read(request_for("Accepts"))
+    assert (reading.verdict, reading.reason, reading.exception) == (Verdict.ACCEPT, "", None)
+    assert (reading.oracle, reading.use) == ("O1", "python:rogue_oracles:Accepts")
+    assert reading.instrument == instrument.name
+    assert reading.returned["kubeconfig"].endswith("kubeconfig")
+    assert reading.started.endswith("Z")
+    assert reading.elapsed >= 0
+    assert len(reading.facts["modules"]["rogue_oracles"]) == 64
+    assert {"python", "kubernetes"} <= set(reading.facts)
+
+
+def test_a_rejecting_grader_sees_its_context(
+    instrument: Instrument, request_for: RequestFor
+) -> None:
+    reading = instrument.read(request_for("Rejects"))
+    assert reading.verdict is Verdict.REJECT
+    assert reading.returned["baseline"] == {"user-service": 3}
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("None", "returned a NoneType"),
+        ("{'success': 1}", "'success' is an int"),
+        ("object()", "returned an object"),
+        ("[1, 2]", "returned a list"),
+    ],
+)
+def test_nonsense_is_an_error(
+    instrument: Instrument, request_for: RequestFor, expression: str, reason: str
+) -> None:
+    reading = instrument.read(request_for("Returns", expression=expression))
+    assert reading.verdict is Verdict.ERROR
+    assert reason in reading.reason
+    assert reading.exception is None
+
+
+def test_an_exception_is_an_error_and_kept(instrument: Instrument, request_for: RequestFor) -> None:
+    reading = instrument.read(request_for("Raises"))
+    assert reading.verdict is Verdict.ERROR
+    assert reading.exception is not None
+    assert reading.exception.type == "LookupError"
+    assert reading.exception.message == "no such \\udcff thing"
+    assert "rogue_oracles.py" in reading.exception.traceback
+    assert reading.returned is None
+    reading.to_json()
+
+
+@pytest.mark.parametrize("name", ["Exits", "BrokenText", "Unrepresentable"])
+def test_other_bad_ends(instrument: Instrument, request_for: RequestFor, name: str) -> None:
+    reading = instrument.read(request_for(name))
+    expected = Verdict.ACCEPT if name == "Unrepresentable" else Verdict.ERROR
+    assert reading.verdict is expected
+    if name == "Exits":
+        assert reading.reason == "SystemExit: 3"
+
+
+def test_output_is_kept_and_bounded(instrument: Instrument, request_for: RequestFor) -> None:
+    reading = instrument.read(request_for("Prints", kib=3000))
+    assert reading.verdict is Verdict.ACCEPT
+    assert reading.stdout.startswith("xxx")
+    assert (1 << 20) <= len(reading.stdout) < (1 << 20) + 100
+    assert "were not kept]" in reading.stdout
+    assert reading.stderr == "to stderr\n"
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        ("reference:nope", "allowed: reference:pods-and-deployments, reference:service-endpoints"),
+        ("sregym:Thing", "unknown oracle"),
+        ("python:no.such.module:X", "cannot import no.such.module"),
+        ("python:rogue_oracles:Nope", "has no class Nope"),
+        ("python:rogue_oracles:__doc__", "has no class __doc__"),
+        ("python:os:system(1)", "unknown oracle"),
+        ("all-of", "at least one oracle"),
+    ],
+)
+def test_names_that_mean_nothing(
+    instrument: Instrument, request_for: RequestFor, use: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match="oracle") as caught:
+        instrument.read(request_for(use))
+    assert message in str(caught.value)
+
+
+def test_all_of_rogues(instrument: Instrument, request_for: RequestFor) -> None:
+    base = request_for("Accepts")
+
+    def tree(*names: str) -> ReadingRequest:
+        children = tuple(OracleNode(id=name, use=f"python:rogue_oracles:{name}") for name in names)
+        return replace(base, oracle=OracleNode(id="O4", use="all-of", of=children))
+
+    assert instrument.read(tree("Accepts", "Accepts")).verdict is Verdict.ACCEPT
+    mixed = instrument.read(tree("Rejects", "Accepts"))
+    assert mixed.verdict is Verdict.REJECT
+    assert [(row["name"], row["success"]) for row in mixed.returned["oracles"]] == [
+        ("Rejects", False),
+        ("Accepts", True),
+    ]
+    assert mixed.returned["accuracy"] == 50.0
+    assert instrument.read(tree("Rejects", "Raises")).verdict is Verdict.ERROR
+
+
+def test_a_grader_that_changes_its_process(instrument: Instrument, request_for: RequestFor) -> None:
+    before = (Path.cwd(), dict(os.environ), signal.getsignal(signal.SIGINT), sys.stdout)
+    reading = instrument.read(request_for("ChangesProcess"))
+    assert reading.verdict is Verdict.ACCEPT
+    after = (Path.cwd(), dict(os.environ), signal.getsignal(signal.SIGINT), sys.stdout)
+    assert before == after
+    names = instrument.read(request_for("Environment")).returned["names"]
+    assert "SREMUT_ROGUE" not in names
+
+
+# -- isolated only -------------------------------------------------------------------------------
+
+
+def test_every_reading_has_a_process_of_its_own(warm: Isolated, request_for: RequestFor) -> None:
+    first, second = (warm.read(request_for("Accepts")) for _ in range(2))
+    pids = {os.getpid(), first.facts["pid"], second.facts["pid"]}
+    assert len(pids) == 3
+    draws = {warm.read(request_for("Environment")).returned["random"] for _ in range(2)}
+    assert len(draws) == 2
+
+
+def test_the_environment_is_allow_listed(
+    request_for: RequestFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+    instrument = Isolated(environment={"EXTRA": "1"})
+    try:
+        names = set(instrument.read(request_for("Environment")).returned["names"])
+    finally:
+        instrument.close()
+    assert names - {"KUBECONFIG", "EXTRA", "LC_CTYPE"} <= set(ENVIRONMENT)
+    assert {"KUBECONFIG", "EXTRA"} <= names
+
+
+def test_bytes_to_descriptor_one_are_output_and_not_frames(
+    warm: Isolated, request_for: RequestFor
+) -> None:
+    reading = warm.read(request_for("WritesToDescriptorOne"))
+    assert reading.verdict is Verdict.ACCEPT
+    assert reading.stdout == "\\xff raw bytes to 1\nfrom a shell\n"
+
+
+def test_standard_input_is_empty(warm: Isolated, request_for: RequestFor) -> None:
+    assert warm.read(request_for("ReadsInput")).verdict is Verdict.ACCEPT
+
+
+def test_a_hard_exit_is_the_oracles_error(warm: Isolated, request_for: RequestFor) -> None:
+    reading = warm.read(request_for("HardExits"))
+    assert reading.verdict is Verdict.ERROR
+    assert reading.exception is not None
+    assert reading.exception.type == "ProcessExit"
+    assert "exited with 7" in reading.reason
+    assert reading.stderr == "going\n"
+
+
+def test_closed_descriptors_are_the_oracles_error(warm: Isolated, request_for: RequestFor) -> None:
+    assert warm.read(request_for("ClosesEverything")).verdict is Verdict.ERROR
+
+
+@pytest.mark.parametrize("name", ["KillsItself", "Interrupted"])
+def test_a_killed_process_is_no_reading(warm: Isolated, request_for: RequestFor, name: str) -> None:
+    with pytest.raises(HarnessError, match=r"signal 9|KeyboardInterrupt"):
+        warm.read(request_for(name))
+    assert warm.read(request_for("Accepts")).verdict is Verdict.ACCEPT
+
+
+def test_a_killed_worker_is_no_reading_and_the_next_one_has_a_new_worker(
+    warm: Isolated, request_for: RequestFor
+) -> None:
+    with pytest.raises(HarnessError, match="worker died"):
+        warm.read(request_for("KillsItsParent"))
+    assert warm.read(request_for("Accepts")).verdict is Verdict.ACCEPT
+
+
+def test_a_hanging_grader_is_killed_with_its_descendants(
+    warm: Isolated, request_for: RequestFor, tmp_path: Path
+) -> None:
+    note = tmp_path / "pids"
+    with pytest.raises(HarnessError, match=r"O1 did not end within 0.5 s"):
+        warm.read(request_for("Hangs", timeout=0.5, note=str(note)))
+    for pid in note.read_text().split():
+        assert _gone(int(pid))
+    assert warm.read(request_for("Accepts")).verdict is Verdict.ACCEPT
+
+
+def test_a_daemon_left_behind_is_ended_and_not_waited_for(
+    warm: Isolated, request_for: RequestFor
+) -> None:
+    reading = warm.read(request_for("LeavesDaemon"))
+    assert reading.verdict is Verdict.ACCEPT
+    assert _gone(reading.returned["daemon"])
+
+
+def test_a_large_result_keeps_its_verdict(warm: Isolated, request_for: RequestFor) -> None:
+    expression = "{'success': True, 'x': 'y' * 20_000_000}"
+    reading = warm.read(request_for("Returns", expression=expression))
+    assert reading.verdict is Verdict.ACCEPT
+    assert reading.returned == {"$repr": "<too large to keep>"}
+
+
+def test_an_interpreter_that_is_none(request_for: RequestFor) -> None:
+    with pytest.raises(HarnessError, match="cannot start"):
+        Isolated(python="/nonexistent").read(request_for("Accepts"))
+
+
+def test_a_worker_that_speaks_nonsense(request_for: RequestFor, tmp_path: Path) -> None:
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\necho nonsense that is long enough to be a frame\n")
+    script.chmod(0o755)
+    with pytest.raises(HarnessError):
+        Isolated(python=str(script)).read(request_for("Accepts"))
+
+
+def test_closing_ends_the_worker(request_for: RequestFor) -> None:
+    instrument = Isolated()
+    instrument.read(request_for("Accepts"))
+    assert instrument._worker is not None
+    pid = instrument._worker._process.pid
+    instrument.close()
+    instrument.close()
+    assert _gone(pid)
+
+
+def test_an_interrupt_ends_the_oracle(request_for: RequestFor, tmp_path: Path) -> None:
+    """A Ctrl-C during a reading leaves no process that goes on by itself."""
+    note = tmp_path / "pids"
+    instrument = Isolated()
+    timer = threading.Timer(1.0, lambda: signal.pthread_kill(main, signal.SIGINT))
+    main = threading.get_ident()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        instrument.read(request_for("Hangs", timeout=30, note=str(note)))
+    timer.join()
+    for pid in note.read_text().split():
+        assert _gone(int(pid))
+
+
+def test_the_worker_dies_with_its_parent(request_for: RequestFor, tmp_path: Path) -> None:
+    """Killed outright, in the middle of a reading."""
+    note = tmp_path / "pids"
+    code = f"""
+import sys, threading, os
+sys.path.insert(0, {str(Path(__file__).parent.parent / "support")!r})
+from pytest_sremut.oracles.instruments import Isolated
+from pytest_sremut.oracles.request import ReadingRequest
+instrument = Isolated()
+instrument.start()
+print(instrument._worker._process.pid, flush=True)
+instrument.read(ReadingRequest.from_json({request_for("Hangs", note=str(note)).to_json()!r}))
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        never = threading.Event()
+        for _ in range(1000):
+            with contextlib.suppress(FileNotFoundError):
+                if len(note.read_text().split()) == 2:
+                    break
+            never.wait(0.01)
+        parent.kill()
+    assert _gone(worker)
+    for pid in note.read_text().split():
+        assert _gone(int(pid))
+
+
+# -- in process only -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Sleeps", "SwallowsEverything"])
+def test_a_grader_that_hangs_in_process(
+    inside: InProcess, request_for: RequestFor, name: str
+) -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGTERM)]
+    with pytest.raises(HarnessError, match=r"did not end within 0\.3 s"):
+        inside.read(request_for(name, timeout=0.3))
+    assert handlers == [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGTERM)]
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_whether_the_limit_is_in_force_is_a_fact(
+    inside: InProcess, request_for: RequestFor
+) -> None:
+    assert inside.read(request_for("Accepts")).facts["time_limit"] is True
+    seen: list[bool] = []
+    request = request_for("Accepts")
+    thread = threading.Thread(target=lambda: seen.append(inside.read(request).facts["time_limit"]))
+    thread.start()
+    thread.join()
+    assert seen == [False]
+
+
+def test_a_ctrl_c_in_process_is_ours(inside: InProcess, request_for: RequestFor) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        inside.read(request_for("Interrupted"))
