@@ -13,115 +13,32 @@ or closing entry is missing died, and whatever it had finished by then still sta
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import (
-    fsync_directory,
-    make_directory,
-    reason_of,
-    write_all,
-    write_new,
-)
+from pytest_sremut.evidence.atomic import make_directory, reason_of, write_new
 from pytest_sremut.evidence.check import checked, plain
 from pytest_sremut.evidence.clock import Clock, rfc3339
 from pytest_sremut.evidence.identity import AttemptIdentity
 from pytest_sremut.evidence.journal import Journal
 from pytest_sremut.evidence.rawref import RawRef, is_safe_name
+from pytest_sremut.evidence.stream import AppendStream
 from pytest_sremut.study.canonical import CanonicalError, canonical_json
 from pytest_sremut.study.verdict import Outcome, State
 
-__all__ = ["RESERVED", "AppendStream", "Attempt"]
+__all__ = ["RESERVED", "SAMPLER", "AppendStream", "Attempt"]
 
 RESERVED: Final = frozenset({"attempt.json", "journal.jsonl", "record.json", "states", "raw"})
 """Names in an attempt's directory that no stream may take."""
 
+SAMPLER: Final = "sampler.jsonl"
+"""The stream that a record refers to as its sampler, where the caller names none."""
+
 Closing = Callable[[Mapping[str, Any]], None]
-
-
-class AppendStream:
-    """A file that grows by whole lines. Safe to use from several threads.
-
-    Each `write` is one write call; the bytes are forced to the disk when it is closed. What a
-    crash leaves is a prefix, possibly with an incomplete last line.
-    """
-
-    def __init__(self, path: Path, name: str, *, on_close: Callable[[RawRef], None]) -> None:
-        self._path = path
-        self._name = name
-        self._on_close = on_close
-        self._lock = threading.Lock()
-        self._digest = hashlib.sha256()
-        self._size = 0
-        self._reference: RawRef | None = None
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            self._descriptor = os.open(path, flags, 0o644)
-            fsync_directory(path.parent)
-        except FileExistsError:
-            raise EvidenceError(f"{path}: exists already; evidence is never overwritten") from None
-        except OSError as error:
-            raise EvidenceError(f"{path}: cannot be created: {reason_of(error)}") from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def write(self, value: Mapping[str, Any]) -> None:
-        """Append a JSON object as one canonical line. Raises EvidenceError."""
-        try:
-            line = canonical_json(value)
-        except CanonicalError as error:
-            raise EvidenceError(f"{self._path}: {error}") from error
-        self.write_bytes(line + b"\n")
-
-    def write_bytes(self, data: bytes) -> None:
-        """Append bytes as they are. Raises EvidenceError."""
-        with self._lock:
-            if self._reference is not None:
-                raise EvidenceError(f"{self._path}: is closed")
-            try:
-                write_all(self._descriptor, data)
-            except OSError as error:
-                # What of it was written must not stay: the digest does not cover it.
-                self._take_back(error)
-            self._digest.update(data)
-            self._size += len(data)
-
-    def close(self) -> RawRef:
-        """Make the file durable and say what it holds; idempotent. Raises EvidenceError."""
-        with self._lock:
-            if self._reference is not None:
-                return self._reference
-            try:
-                os.fsync(self._descriptor)
-            except OSError as error:
-                raise EvidenceError(
-                    f"{self._path}: cannot be made durable: {reason_of(error)}"
-                ) from error
-            finally:
-                os.close(self._descriptor)
-                self._reference = RawRef(
-                    path=self._name, sha256=self._digest.hexdigest(), size=self._size
-                )
-        self._on_close(self._reference)
-        return self._reference
-
-    def _take_back(self, error: OSError) -> None:
-        try:
-            os.ftruncate(self._descriptor, self._size)
-        except OSError as second:
-            raise EvidenceError(
-                f"{self._path}: half a line is written and stays: {reason_of(second)}"
-            ) from error
-        raise EvidenceError(f"{self._path}: cannot be written: {reason_of(error)}") from error
 
 
 class Attempt:
@@ -253,6 +170,7 @@ class Attempt:
             EvidenceError: It does not satisfy the schema, speaks of another attempt, or refers to
                 raw evidence that this attempt does not hold; or it cannot be written.
         """
+        self._refuse_if_closed(f"states/{state.value}.json")
         own = {
             "schema": "sremut/state/v1",
             "study": self._identity.study,
@@ -280,7 +198,8 @@ class Attempt:
             outcome: How the attempt ended. `COMPLETE` needs all three states.
             reason: One sentence; empty only where the outcome is `COMPLETE`.
             record: What only the caller knows of a `sremut/record/v1`: any of `instruments`,
-                `timings`, `waiting`, `facts`, `sampler` (a RAWREF or None), `cluster`.
+                `timings`, `waiting`, `facts`, `cluster`, `sampler` (a RAWREF; by default the
+                stream `sampler.jsonl`, if there is one).
 
         Raises:
             EvidenceError: As for `finish_state`. The attempt then stays open: it may be closed
@@ -322,8 +241,15 @@ class Attempt:
         }
         if "cluster" in record:
             own.pop("cluster")  # what was known when it began; by now there is more
-        empty: dict[str, Any] = {"instruments": {}, "timings": {}, "waiting": {}, "facts": {}}
-        value = self._completed(own, {"sampler": None, **empty, **record}, what)
+        sampler = self._raw.get(SAMPLER)
+        defaults: dict[str, Any] = {
+            "sampler": None if sampler is None else sampler.as_json(),
+            "instruments": {},
+            "timings": {},
+            "waiting": {},
+            "facts": {},
+        }
+        value = self._completed(own, {**defaults, **record}, what)
         checked("record", value, what=what)
         self._check_references(value, what)
         reference = self._write("record.json", _canonical(value, what=what))

@@ -242,6 +242,8 @@ class EvidenceRoot:
         for key, expected in {**named, "event": event}.items():
             if value[key] != expected:
                 raise EvidenceError(f"{what}: {key} is {value[key]!r}, not as in its name")
+        if not is_safe_name(value["directory"]):
+            raise EvidenceError(f"{what}: directory {value['directory']!r}: not in the evidence")
         return value
 
     def _fields(self, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,9 +252,8 @@ class EvidenceRoot:
             "mutant": value["mutant"],
             "registration": Registration(value["registration"]),
             "session": value["session"],
+            "directory": self._directory / value["directory"],
         }
-        if is_safe_name(value["directory"]):
-            fields["directory"] = self._directory / value["directory"]
         if value["event"] == "open":
             return {**fields, "opened": value["opened"], "files": dict(value["files"])}
         return {

@@ -103,12 +103,18 @@ def describe(error: ValidationError) -> tuple[tuple[Step, ...], str, str]:
             return path, show(instance), described or f"{rule} or less"
         case "minItems" | "minProperties":
             found = f"{len(instance)} entries"
-            return path, found, f"{rule} or more entries"
+            return path, found, described or f"{rule} or more entries"
         case "maxItems" | "maxProperties":
             found = f"{len(instance)} entries"
-            return path, found, f"at most {rule} entries"
+            return path, found, described or f"at most {rule} entries"
         case "uniqueItems":
             return path, "the same entry twice", "every entry once"
+        case "anyOf" if not described and error.context:
+            # The alternative that came furthest is the one that was meant.
+            meant = max(
+                error.context, key=lambda one: (len(one.absolute_path), one.validator != "type")
+            )
+            return describe(meant)
         case "not" if rule == {}:  # the schema that nothing satisfies
             key = path[-1] if path else "a value"
             return path, f"{key}, which has no place here", described or "nothing"

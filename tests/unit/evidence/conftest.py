@@ -1,0 +1,31 @@
+"""An evidence root on a clock that ticks when asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from evidence_doubles import FailingCalls, TickingClock, identity
+
+from pytest_sremut.evidence.attempt import Attempt
+from pytest_sremut.evidence.root import EvidenceRoot
+
+
+@pytest.fixture
+def clock() -> TickingClock:
+    return TickingClock()
+
+
+@pytest.fixture
+def root(tmp_path: Path, clock: TickingClock) -> EvidenceRoot:
+    return EvidenceRoot.open(tmp_path / "evidence", clock=clock)
+
+
+@pytest.fixture
+def attempt(root: EvidenceRoot) -> Attempt:
+    return root.begin(identity())
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> FailingCalls:
+    return FailingCalls(monkeypatch)
