@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 from evidence_doubles import FailingCalls, TickingClock, identity
+from hypothesis import settings
 
 from pytest_sremut.evidence.attempt import Attempt
 from pytest_sremut.evidence.root import EvidenceRoot
+
+# No timed assertions: a busy machine is no finding.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture

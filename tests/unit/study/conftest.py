@@ -6,10 +6,15 @@ import shutil
 from pathlib import Path, PurePosixPath
 
 import pytest
+from hypothesis import settings
 from study_project import CONTRACT, MUTANTS, PREDICTIONS, REPOSITORY, STUDY, Edit
 
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import Study
+
+# No timed assertions: a busy machine is no finding.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture
