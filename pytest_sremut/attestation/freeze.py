@@ -162,10 +162,9 @@ def freeze_tree(
     manifest = parse_manifest(manifest_bytes)
     predictions = verify_stamp(directory, PREDICTIONS, manifest_bytes, trust, root=root)
     checkout = open_checkout(root)
-    product = [path for path in paths if (root / path).exists()]
     frozen = [str(file.path) for file in manifest.files.values()]
     commit = _clean_commit(
-        checkout, [*product, *frozen, str(directory.relative_to(root)), str(TRUST_FILE)]
+        checkout, [*paths, *frozen, str(directory.relative_to(root)), str(TRUST_FILE)]
     )
     for file in manifest.files.values():
         if digest_of(root, file.path) != file.sha256:
@@ -175,8 +174,8 @@ def freeze_tree(
         revision=revision,
         manifest=sha256(manifest_bytes),
         commit=commit,
-        paths=tuple(product),
-        content=checkout.content_digest(commit, [*product, *frozen]),
+        paths=tuple(paths),
+        content=checkout.content_digest(commit, [*paths, *frozen]),
         created=rfc3339(now()),
     ).dump()
     token, stamp = make_stamp(

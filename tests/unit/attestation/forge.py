@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import os
+import subprocess
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
@@ -143,3 +146,45 @@ def rebuilt(data: bytes, path: Sequence[int], change: Callable[[bytes], bytes]) 
     parts = [child.raw for child in der.children(element)]
     parts[path[0]] = rebuilt(parts[path[0]], path[1:], change)
     return der.encode(element.tag, b"".join(parts))
+
+
+# -- projects ------------------------------------------------------------------------------------
+
+FILES = {
+    "study": "audits/s1/study.yaml",
+    "predictions": "audits/s1/predictions.yaml",
+    "mutants": "mutants/s1.yaml",
+    "contract": "contracts/s1.yaml",
+}
+
+
+def write_project(root: Path) -> Path:
+    """The files of one study."""
+    for role, name in FILES.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{role} of s1\n")
+    return root
+
+
+def make_study() -> SimpleNamespace:
+    """What this room needs of a `Study`: id, file, frozen."""
+    frozen = {role: PurePosixPath(name) for role, name in FILES.items()}
+    return SimpleNamespace(id="s1", file=frozen["study"], frozen=frozen)
+
+
+def git(root: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run(
+        ["git", *identity, *arguments],
+        cwd=root, env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def committed(root: Path) -> None:
+    if not (root / ".git").exists():
+        git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "all")
