@@ -241,7 +241,10 @@ class DeploymentController(Controller[Key]):
 
             new = self._change(current, annotate)
             revision = str(_revision(new))
-            reason = "FoundNewReplicaSet" if condition(deployment, "Progressing") is None else ""
+            untold = deploymentstatus.has_deadline(deployment) and not condition(
+                deployment, "Progressing"
+            )
+            reason = "FoundNewReplicaSet" if untold else ""
             message = f'Found new replica set "{new["metadata"]["name"]}"'
         return self._tell_revision(deployment, revision, reason, message), new, old
 
@@ -252,7 +255,7 @@ class DeploymentController(Controller[Key]):
         if told == revision and not reason:
             return deployment
         status = clone(deployment.get("status") or {})
-        if reason and deployment["spec"].get("progressDeadlineSeconds") is not None:
+        if reason and deploymentstatus.has_deadline(deployment):
             self._set_progressing(status, "True", reason, message)
         return self._write_status(deployment, status, revision)
 

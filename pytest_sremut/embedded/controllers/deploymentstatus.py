@@ -25,6 +25,7 @@ __all__ = [
     "calculate",
     "complete",
     "deadline_left",
+    "has_deadline",
     "paused_condition",
     "set_condition",
     "set_progress",
@@ -115,7 +116,7 @@ def set_progress(
 ) -> None:
     """Set ``Progressing`` and ``ReplicaFailure`` of `status` in place."""
     present = condition(deployment, "Progressing")
-    if _deadline(deployment) is None:
+    if not has_deadline(deployment):
         _drop_condition(status, "Progressing")
     elif not _settled(status, present):
         subject = (
@@ -180,6 +181,11 @@ def _progressing(old: JsonObject, new: JsonObject) -> bool:
         or count(new, "readyReplicas") > count(old, "readyReplicas")
         or count(new, "availableReplicas") > count(old, "availableReplicas")
     )
+
+
+def has_deadline(deployment: JsonObject) -> bool:
+    """Whether the Deployment tells of its progress at all."""
+    return _deadline(deployment) is not None
 
 
 def _deadline(deployment: JsonObject) -> timedelta | None:

@@ -156,9 +156,13 @@ def proportional(deployment: JsonObject, active: Sequence[JsonObject]) -> dict[s
             share = min(share, left) if change > 0 else max(share, left)
         sizes[item["metadata"]["name"]] = wanted(item) + share
         given += share
-    if ordered and change:
-        largest = ordered[0]["metadata"]["name"]
-        sizes[largest] = max(0, sizes[largest] + change - given)
+    rest = (
+        change - given
+    )  # of rounding: the largest takes it, and the next what would be below zero
+    for name in sizes:
+        share = max(rest, -sizes[name])
+        sizes[name] += share
+        rest -= share
     return sizes
 
 
