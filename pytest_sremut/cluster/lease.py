@@ -2,31 +2,33 @@
 
 The lock is on the cluster's identity (UID of kube-system), so two contexts that lead to the same
 cluster exclude each other. It is a lock of the operating system: it ends with its holder, however
-that dies. The *dirty mark* is a file and outlives everybody: it stands from before the first write
-of a run until its restoration was verified.
+that dies; its file is removed with it, since most clusters live for one session only. The *dirty
+mark* is a file and outlives everybody: it says that a cluster was not put back.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import re
 import tempfile
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from filelock import FileLock, Timeout
-
 from pytest_sremut.cluster.port import ClusterIdentity
 from pytest_sremut.errors import UsageError
 
 __all__ = ["DirtyMark", "Lease", "default_directory"]
 
+_POLL: Final = 0.05
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 
 
@@ -47,8 +49,8 @@ class DirtyMark:
 class Lease:
     """An exclusive lease of one cluster. A context manager; `release` may be called twice."""
 
-    def __init__(self, *, lock: FileLock, stem: Path, session: str) -> None:
-        self._lock = lock
+    def __init__(self, *, lock: int, stem: Path, session: str) -> None:
+        self._lock: int | None = lock
         self._stem = stem
         self._session = session
 
@@ -81,15 +83,14 @@ class Lease:
         stem = directory / name
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(stem.with_suffix(".lock"), timeout=timeout, thread_local=False)
-            lock.acquire()
-        except Timeout:
+            lock = _lock(stem.with_suffix(".lock"), timeout)
+        except OSError as error:
+            raise UsageError(f"cannot lease a cluster in {directory}: {error}") from error
+        if lock is None:
             raise UsageError(
                 f"cluster {identity.server} is in use by {_holder(stem)}; one session at a time "
                 f"(waited {timeout:g} s)"
-            ) from None
-        except OSError as error:
-            raise UsageError(f"cannot lease a cluster in {directory}: {error}") from error
+            )
         lease = cls(lock=lock, stem=stem, session=holder)
         try:
             if not allow_dirty and (mark := lease.dirty()) is not None:
@@ -99,7 +100,7 @@ class Lease:
                 )
             _write(stem.with_suffix(".holder"), {"session": holder, "pid": os.getpid()})
         except BaseException:
-            lock.release()
+            lease.release()
             raise
         return lease
 
@@ -125,10 +126,13 @@ class Lease:
 
     def release(self) -> None:
         """Give the cluster back; a dirty mark stays."""
-        if self._lock.is_locked:
-            with contextlib.suppress(OSError):
-                self._stem.with_suffix(".holder").unlink(missing_ok=True)
-            self._lock.release()
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        with contextlib.suppress(OSError):
+            self._stem.with_suffix(".holder").unlink(missing_ok=True)
+            self._stem.with_suffix(".lock").unlink(missing_ok=True)
+        os.close(lock)
 
     def __enter__(self) -> Self:
         return self
@@ -140,6 +144,29 @@ class Lease:
         trace: TracebackType | None,
     ) -> None:
         self.release()
+
+
+def _lock(path: Path, timeout: float) -> int | None:
+    """The locked descriptor, None when another one holds the lock for `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            if time.monotonic() >= deadline:
+                return None
+            threading.Event().wait(_POLL)  # a lock cannot be watched with a limit
+            continue
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # Its last holder may have removed the file between our opening and locking it.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):  # noqa: PTH116 - same call
+                return descriptor
+        os.close(descriptor)
 
 
 def _holder(stem: Path) -> str:

@@ -63,7 +63,8 @@ def run_in_pod(
         socket.shutdown()
     exit_code = exit_code_of(bytes(streams[_ERROR])) if ended else -1
     if isinstance(exit_code, str):
-        return Failed(what=what, status=0, reason="Truncated", message=exit_code)
+        reason = "NotRun" if streams[_ERROR] else "Truncated"
+        return Failed(what=what, status=0, reason=reason, message=exit_code)
     return ExecResult(
         argv=tuple(argv),
         exit_code=exit_code,

@@ -117,6 +117,7 @@ def test_a_command_that_could_not_be_started(client: KubeClient, server: HttpScr
     server.reply(speaks(frame(b"\x03" + json.dumps(refusal).encode()), close_frame()))
     result = client.exec("ns", "p", ["nope"], timeout=5)
     assert isinstance(result, Failed)
+    assert result.reason == "NotRun"
     assert "no such file" in result.message
 
 

@@ -74,10 +74,30 @@ def test_a_mark_that_cannot_be_read_is_dirty(tmp_path: Path, text: str) -> None:
         Lease.acquire(CLUSTER, directory=tmp_path, holder="s1")
 
 
-def test_release_twice(tmp_path: Path) -> None:
+def test_release_twice_and_nothing_stays(tmp_path: Path) -> None:
     lease = Lease.acquire(CLUSTER, directory=tmp_path, holder="s1")
     lease.release()
     lease.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_that_race_hold_it_one_at_a_time(tmp_path: Path) -> None:
+    held: list[int] = []
+    seen: list[int] = []
+
+    def work() -> None:
+        for _ in range(20):
+            with Lease.acquire(CLUSTER, directory=tmp_path, holder="s", timeout=60):
+                held.append(1)
+                seen.append(len(held))
+                held.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [1] * 80
 
 
 def test_an_identity_cannot_leave_the_directory(tmp_path: Path) -> None:
