@@ -6,6 +6,7 @@ cluster is left, however it has to be ended.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
@@ -124,6 +125,8 @@ class EmbeddedCluster:
                 f"processes of the cluster {self.name} are still there (init is {self._init.pid})"
             )
         (self.directory / STATE_FILE).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where its private file system was mounted
+            (self.directory / "run").rmdir()
 
     def _supervisor_ended(self) -> bool:
         if self._process is None:

@@ -102,14 +102,14 @@ class LogBuffer:
             position = max(position, self._first + len(self._lines) - tail_lines)
         left = limit_bytes
         while True:
-            changed = self._changed
+            changed, closed = self._changed, self.closed  # as of the piece that is taken next
             piece, position = self._from(position, since, timestamps)
             if left is not None:
                 piece = piece[:left]
                 left -= len(piece)
             if piece:
                 yield piece
-            if left == 0 or not follow or self.closed:
+            if left == 0 or not follow or closed:
                 return
             await changed.wait()
 

@@ -235,7 +235,7 @@ class _Start:
         finally:
             os.close(reader)
             os.close(self._ready_writer)
-        with os.fdopen(writer, "w") as file, suppress(BrokenPipeError):
+        with suppress(BrokenPipeError), os.fdopen(writer, "w") as file:
             file.write(config.to_json())
         return process
 

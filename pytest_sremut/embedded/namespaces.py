@@ -69,11 +69,8 @@ def find_level() -> Level:
     failed = _try("userns")
     if failed is None:
         return "userns"
-    if _may_administer():
-        second = _try("root")
-        if second is None:
-            return "root"
-        failed = second
+    if _may_administer() and _try("root") is None:
+        return "root"
     raise EmbeddedError(failed.step, errno=failed.errno, advice=advice(failed.errno))
 
 
@@ -93,7 +90,7 @@ def advice(number: int) -> str:
             "AppArmor forbids them (sysctl kernel.apparmor_restrict_unprivileged_userns is 1): "
             "set it to 0, or give the Python interpreter a profile with `userns,`."
         )
-    if _in_container():
+    if number != errno.ENOSPC and _in_container():
         hints.append(
             "This looks like a container whose seccomp filter forbids them: start it with "
             "--security-opt seccomp=unconfined (and apparmor=unconfined), or --privileged."
