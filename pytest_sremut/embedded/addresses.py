@@ -69,6 +69,8 @@ class ClusterAddresses:
         self.node_address = str(IPv4Address(node_address))
         self.own = tuple(str(IPv4Address(address)) for address in own)
         self.ports_are_selective = False
+        self.changes = 0
+        """Counts changes of the pods' addresses: equal counts, same addresses."""
         self._open: dict[str, set[int]] = {}
         self._netlink = Netlink()
 
@@ -101,6 +103,7 @@ class ClusterAddresses:
             OSError: the kernel refuses.
         """
         self._netlink.add_local_route(self._pod(address), source=self.node_address)
+        self.changes += 1
 
     def remove_pod_address(self, address: str) -> None:
         """Make a dead pod's address a black hole. Not local anyway: no error.
@@ -110,6 +113,7 @@ class ClusterAddresses:
             OSError: the kernel refuses.
         """
         self._netlink.remove_local_route(self._pod(address))
+        self.changes += 1
 
     def select_ports(self) -> bool:
         """Let only opened ports of Services' addresses be local; False where the kernel cannot."""

@@ -78,7 +78,7 @@ class DnsServer:
         self._hidden: tuple[list[JsonObject], list[JsonObject], list[str]] = ([], [], [])
         self._transport: asyncio.DatagramTransport | None = None
         self._server: asyncio.Server | None = None
-        self._clients: set[asyncio.Task[None]] = set()
+        self._clients: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def start(self) -> None:
         """Listen.
@@ -101,9 +101,10 @@ class DnsServer:
         self._unsubscribe()
         self._transport.close()
         self._server.close()
-        for task in self._clients:
-            task.cancel()
-        await asyncio.gather(*self._clients, return_exceptions=True)
+        # A closed connection is the end of its input, and with that of its task.
+        for writer in self._clients.values():
+            writer.close()
+        await asyncio.gather(*self._clients)
         await self._server.wait_closed()
         self._server = self._transport = None
 
@@ -205,7 +206,7 @@ class DnsServer:
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._clients.add(task)
+        self._clients[task] = writer
         try:
             # A client that goes away or stalls ends its own connection, nothing else.
             with suppress(asyncio.IncompleteReadError, ConnectionError, TimeoutError):
@@ -220,7 +221,7 @@ class DnsServer:
                     async with asyncio.timeout(_IDLE):
                         await writer.drain()
         finally:
-            self._clients.discard(task)
+            del self._clients[task]
             writer.close()
 
 

@@ -32,7 +32,7 @@ from .routing import Backend, Destination, Route, RoutingTable
 
 __all__ = ["WATCH_PERIOD", "Forwarder", "Outcome", "outcomes"]
 
-WATCH_PERIOD = 0.01
+WATCH_PERIOD = 0.02
 """Seconds between two looks at the socket tables, where a look is cheap."""
 
 _COSTLY_WATCH_PERIOD = 0.25
@@ -78,6 +78,8 @@ class Forwarder:
         self._unrouted: list[str] = []
         self._failure = ""
         self._period = WATCH_PERIOD
+        self._listeners = Listeners(exact=frozenset(), wildcard=frozenset())
+        self._local_as_of = -1
         self._responder = Responder(addresses.service_network, blocks=socket_blocks)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -116,6 +118,7 @@ class Forwarder:
         for destination in self._table:
             if destination not in self._ports:
                 self._ports[destination] = _Port(destination, self._addresses)
+        self._listeners, self._local_as_of = self._look()
         self._refresh()
 
     def facts(self) -> JsonObject:
@@ -136,41 +139,31 @@ class Forwarder:
 
     def _watch(self) -> None:
         try:
-            self._refresh()
+            if self._ports:
+                self._look_again()
             self._failure = ""
         except OSError as error:
             # The next look may fare better; until then the record says what is wrong.
             self._failure = str(error)
         self._timer = asyncio.get_running_loop().call_later(self._period, self._watch)
 
-    def _refresh(self) -> None:
-        if not self._ports:
-            return
-        found = self._look()
-        if any(
-            port.would_lose(found.get(destination, ())) for destination, port in self._ports.items()
-        ):
-            # The table is not read in one piece: a socket may slip through while others come and
-            # go. None is missed twice.
-            found = self._look(found)
-        refusals: dict[Destination, Refusal] = {}
-        for destination, port in list(self._ports.items()):
-            route = self._table.get(destination)
-            port.set(route, found.get(destination, ()))
-            if route is None and not port.connections:
-                port.withdraw()
-                del self._ports[destination]
-            elif route is not None:
-                refusal = _refusal(route, found.get(destination, ()))
-                if refusal is not None:
-                    refusals[destination] = refusal
-        self._responder.refuse(refusals)
+    def _look_again(self) -> None:
+        seen = self._look()
+        waiting = any(port.taken or key not in self._table for key, port in self._ports.items())
+        if waiting or seen != (self._listeners, self._local_as_of):
+            self._listeners, self._local_as_of = seen
+            self._refresh()
 
-    def _look(
-        self, before: dict[Destination, tuple[Outcome, ...]] | None = None
-    ) -> dict[Destination, tuple[Outcome, ...]]:
+    def _look(self) -> tuple[Listeners, int]:
         listeners = self._read()
-        self._period = _COSTLY_WATCH_PERIOD if listeners.costly else WATCH_PERIOD
+        if not listeners.covers(self._listeners):
+            # The tables are not read in one piece: a socket may slip through while others come
+            # and go. None is missed twice.
+            listeners = listeners | self._read()
+        return listeners, self._addresses.changes
+
+    def _refresh(self) -> None:
+        self._period = _COSTLY_WATCH_PERIOD if self._listeners.costly else WATCH_PERIOD
         known: dict[str, bool] = {}
 
         def local(address: str) -> bool:
@@ -178,16 +171,19 @@ class Forwarder:
                 known[address] = is_local(address)
             return known[address]
 
-        found: dict[Destination, tuple[Outcome, ...]] = {}
-        for destination, route in self._table.items():
-            now = outcomes(route, listeners, local)
-            if before is not None:
-                now = tuple(
-                    "open" if "open" in pair else pair[0]
-                    for pair in zip(now, before[destination], strict=True)
-                )
-            found[destination] = now
-        return found
+        refusals: dict[Destination, Refusal] = {}
+        for destination, port in list(self._ports.items()):
+            route = self._table.get(destination)
+            found = () if route is None else outcomes(route, self._listeners, local)
+            port.set(route, found)
+            if route is not None:
+                refusal = _refusal(route, found)
+                if refusal is not None:
+                    refusals[destination] = refusal
+            elif not port.connections:
+                port.withdraw()
+                del self._ports[destination]
+        self._responder.refuse(refusals)
 
 
 def _refusal(route: Route, found: tuple[Outcome, ...]) -> Refusal | None:
@@ -220,13 +216,6 @@ class _Port:
     def connections(self) -> int:
         """How many are carried now."""
         return len(self._tasks)
-
-    def would_lose(self, found: tuple[Outcome, ...]) -> bool:
-        """Whether a backend that was open is not open in `found`."""
-        before = self._found or ()
-        return len(before) == len(found) and any(
-            old == "open" != new for old, new in zip(before, found, strict=True)
-        )
 
     def set(self, route: Route | None, found: tuple[Outcome, ...]) -> None:
         """Answer new connections as `route` says, with its backends as `found`."""

@@ -35,6 +35,17 @@ class Listeners:
     wildcard: frozenset[int]
     costly: bool = False
 
+    def __or__(self, other: Listeners) -> Listeners:
+        return Listeners(
+            exact=self.exact | other.exact,
+            wildcard=self.wildcard | other.wildcard,
+            costly=self.costly or other.costly,
+        )
+
+    def covers(self, other: Listeners) -> bool:
+        """Whether all of `other` are among these."""
+        return self.exact >= other.exact and self.wildcard >= other.wildcard
+
     def has(self, address: str, port: int) -> bool:
         """Whether a connect to a local `address` and `port` would find a listener."""
         return port in self.wildcard or (address, port) in self.exact

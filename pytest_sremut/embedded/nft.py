@@ -86,6 +86,9 @@ def ruleset(
             "  }",
             "  chain discard {",
             "    type filter hook input priority 0; policy accept;",
+            # Without any rule that needs it the kernel ends connection tracking, and with it the
+            # translation of established connections, as soon as no Service forwards.
+            "    ct state established,related accept",
             *(f"    ip daddr {address} accept" for address in own),
             f"    ip daddr {network} drop",
             "  }",
@@ -131,9 +134,8 @@ class Nft:
         Raises:
             NftError: see `check`.
         """
-        self._version = await self._run(["--version"])
+        self._version, _ = await asyncio.gather(self._run(["--version"]), self.check())
         self._sha256 = hashlib.sha256(Path(self._path).read_bytes()).hexdigest()
-        await self.check()
         await self.apply({})
         self._addresses.open_network(self._addresses.service_network)
 
