@@ -48,6 +48,7 @@ class Certificate:
     der: bytes
     sha256: str  # lower-case hex
     parsed: x509.Certificate
+    name: str  # the subject as RFC 4514 text
     subject: bytes  # DER Name
     issuer: bytes  # DER Name
     serial: int
@@ -59,11 +60,6 @@ class Certificate:
     extended_key_usage: frozenset[str] | None  # dotted OIDs
     extended_key_usage_critical: bool
     weak_signature: bool  # signed over SHA-1 or MD5
-
-    @property
-    def name(self) -> str:
-        """The subject as RFC 4514 text."""
-        return self.parsed.subject.rfc4514_string()
 
     @property
     def self_issued(self) -> bool:
@@ -130,6 +126,7 @@ def _facts(data: bytes, certificate: x509.Certificate) -> Certificate:
         der=data,
         sha256=hashlib.sha256(data).hexdigest(),
         parsed=certificate,
+        name=certificate.subject.rfc4514_string(),
         subject=certificate.subject.public_bytes(),
         issuer=certificate.issuer.public_bytes(),
         serial=certificate.serial_number,
