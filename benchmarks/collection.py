@@ -58,7 +58,9 @@ def study(directory: Path, cells: int) -> int:
             text = re.sub(rf"{STUDY}(?=$|/)", name, file.read_text(), flags=re.MULTILINE)
             text = text.replace(f"contracts/{name}", f"contracts/{STUDY}")
             text = re.sub(r"repetitions: \d+", f"repetitions: {now}", text)
-            file.write_text(text.replace(f"contract: contracts/{name}", f"contract: contracts/{STUDY}"))
+            file.write_text(
+                text.replace(f"contract: contracts/{name}", f"contract: contracts/{STUDY}")
+            )
         total += now
     (directory / "pytest.ini").write_text("[pytest]\n")
     return repetitions * PER_REPETITION

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_sremut import __version__
+from pytest_sremut.attestation.cli import add_arguments as add_attestation
 from pytest_sremut.errors import SremutError, UsageError
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sremut {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    add_attestation(commands)
     _add_cluster(commands)
     doctor = commands.add_parser("doctor", help="say what this machine lacks, and what to do")
     doctor.add_argument("--json", action="store_true", help="machine-readable")

@@ -148,11 +148,11 @@ class AuditSession:
             self.finish_run()
         if self._failed is not None:
             raise self._failed
+        if self._root is None:
+            self._root = EvidenceRoot.open(self._evidence)
         cluster, identity = self._leased(study)
         protocol = study.profiles[self._settings.profile or cluster.facts().kind]
         admission = self._admissions[study.id]
-        if self._root is None:
-            self._root = EvidenceRoot.open(self._evidence)
         attempt = self._root.begin(
             AttemptIdentity(
                 study=study.id,
@@ -182,6 +182,8 @@ class AuditSession:
             clock=self._clock,
             progress=self._progress,
             mark=self._mark,
+            before_run=lambda: self._refuse_if_changed(study),
+            registration_facts=admission.facts(),
         )
         return self._driver
 
@@ -200,6 +202,14 @@ class AuditSession:
                 raise
         assert self._identity is not None
         return self._cluster, self._identity
+
+    def _refuse_if_changed(self, study: Study) -> None:
+        """A frozen file that was edited during the session ends the registration's hold."""
+        changed = self._admissions[study.id].changed_since(self._settings.root)
+        if changed:
+            raise RunStoppedError(
+                Outcome.PROTOCOL_VIOLATION, f"changed during the session: {'; '.join(changed)}"
+            )
 
     def _mark(self, note: str) -> None:
         """The lease's durable mark: set before a mutation, taken away when it was undone."""

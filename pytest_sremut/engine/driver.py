@@ -89,6 +89,7 @@ class Driver:
         progress: Callable[[str], None],
         before_run: Callable[[], None] = lambda: None,
         mark: Callable[[str], None] = lambda _note: None,
+        registration_facts: Mapping[str, Any] | None = None,
     ) -> None:
         self.run = run
         self.attempt = attempt
@@ -102,7 +103,7 @@ class Driver:
         self._done: dict[State, StateReadings] = {}
         self._notes: dict[State, StateNotes] = {}
         self._stopped: SremutError | None = None
-        self._facts: dict[str, Any] = {}
+        self._facts: dict[str, Any] = {"registration": dict(registration_facts or {})}
         self._ctx = RunContext(
             study=study,
             run=run,

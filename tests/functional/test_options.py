@@ -78,3 +78,15 @@ def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
     assert options
     for option in options:
         assert f"sremut_{option} (" in text, option
+
+
+@pytest.mark.parametrize("what", ["file", "proc"])
+def test_evidence_that_cannot_be_written_stops_the_session(
+    project: Path, pytester: pytest.Pytester, how: list[str], what: str
+) -> None:
+    place = project / "taken"
+    place.write_text("a file")
+    directory = place if what == "file" else Path("/proc/sremut")
+    result = pytester.runpytest_subprocess("-m", "mutant", f"--sremut-evidence={directory}", *how)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --sremut-evidence: {directory}*"])
