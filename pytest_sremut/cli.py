@@ -116,7 +116,7 @@ def _options(arguments: argparse.Namespace) -> Options:
 def _told(cluster: EmbeddedCluster) -> int:
     """Wait for the self-test and say how it went. 1 when verdicts would be refused."""
     report = cluster.selftest(_SELF_TEST_SECONDS)
-    for deviation in report.deviations():
+    for deviation in report.deviations:
         print(f"self-test: {deviation}", file=sys.stderr)
     return 0 if report.ok else 1
 
