@@ -1,7 +1,9 @@
-"""Classic BPF programs for sockets: no privilege needed, the kernel checks them.
+"""Classic BPF programs for sockets; the kernel checks them.
 
 Rules kept here:
 
+* no privilege beyond the cluster's own network namespace is needed (some kernels want
+  CAP_NET_ADMIN there);
 * a listening socket's program sees the TCP header first; packet sockets (``SOCK_DGRAM``) see the
   IPv4 header first;
 * a program returns 0 to drop, `KEEP` to keep;

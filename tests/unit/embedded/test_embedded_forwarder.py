@@ -22,6 +22,7 @@ from pytest_sremut.embedded.bpf import admit_program, attach, backend_index
 from pytest_sremut.embedded.clients import socket_blocks
 from pytest_sremut.embedded.forwarder import Forwarder, outcomes
 from pytest_sremut.embedded.listeners import Listeners, read_listeners, read_tables
+from pytest_sremut.embedded.netlink import Netlink
 from pytest_sremut.embedded.pump import bridge
 from pytest_sremut.embedded.routing import Backend, Route, desired
 from pytest_sremut.embedded.sockdiag import socket_inode
@@ -54,7 +55,9 @@ def test_a_client_always_has_one_backend(address: str, port: int, count: int, st
         assert index == backend_index((address, port % 100 + 1), count, sticky=True)
 
 
-def test_programs_admit_exactly_the_clients_of_open_backends() -> None:
+@in_namespace
+async def test_programs_admit_exactly_the_clients_of_open_backends() -> None:
+    Netlink().loopback_up()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         attach(listener, admit_program(3, [0, 2], sticky=False))
@@ -73,7 +76,9 @@ def test_programs_admit_exactly_the_clients_of_open_backends() -> None:
 
 
 @pytest.mark.parametrize(("address", "admitted"), [("127.0.0.2", True), ("127.0.0.3", False)])
-def test_sticky_programs_look_at_the_address(address: str, admitted: bool) -> None:
+@in_namespace
+async def test_sticky_programs_look_at_the_address(address: str, admitted: bool) -> None:
+    Netlink().loopback_up()
     with socket.socket() as listener, socket.socket() as client:
         listener.bind(("127.0.0.1", 0))
         attach(
