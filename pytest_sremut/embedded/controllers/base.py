@@ -54,7 +54,11 @@ class Controller(ABC, Generic[K]):
         self.registry = context.registry
         self.working = False
         self.queue: WorkQueue[K] = WorkQueue(
-            self.name, self._guarded, call_later=context.call_later, activity=context.activity
+            self.name,
+            self._guarded,
+            now=context.now,
+            call_later=context.call_later,
+            activity=context.activity,
         )
         self._unsubscribe: Callable[[], None] = lambda: None
         self._task: asyncio.Task[None] | None = None

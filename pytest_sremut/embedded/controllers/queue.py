@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
 from ..errors import ApiStatus
@@ -94,7 +95,8 @@ class WorkQueue(Generic[K]):
     Args:
         name: the controller's, for logs.
         reconcile: brings one key nearer to what is wanted; must not block.
-        call_later: the clock.
+        now: the clock.
+        call_later: its timers.
         activity: counts the keys of all queues.
     """
 
@@ -103,17 +105,18 @@ class WorkQueue(Generic[K]):
         name: str,
         reconcile: Callable[[K], None],
         *,
+        now: Callable[[], datetime],
         call_later: CallLater,
         activity: Activity,
     ) -> None:
         self.name = name
         self._reconcile = reconcile
+        self._now = now
         self._call_later = call_later
         self._activity = activity
         self._waiting: dict[K, None] = {}
         self._added = asyncio.Event()
-        self._timers: dict[K, tuple[int, Timer]] = {}
-        self._turn = 0
+        self._timers: dict[K, tuple[datetime, Timer]] = {}
         self._tries: dict[K, int] = {}
 
     def __len__(self) -> int:
@@ -128,20 +131,22 @@ class WorkQueue(Generic[K]):
             self._added.set()
 
     def add_after(self, key: K, delay: float) -> None:
-        """Have `key` reconciled in `delay` seconds; the last call for a key counts."""
+        """Have `key` reconciled in `delay` seconds, or earlier if that was asked for."""
         if delay <= 0:
             self.add(key)
             return
+        due = self._now() + timedelta(seconds=delay)
+        waiting = self._timers.get(key)
+        if waiting is not None and waiting[0] <= due:
+            return
         self.cancel(key)
-        self._turn += 1
-        turn = self._turn
 
-        def due() -> None:
-            if self._timers.get(key, (0, None))[0] == turn:
+        def ring() -> None:
+            if self._timers.get(key, (None, None))[0] == due:
                 del self._timers[key]
                 self.add(key)
 
-        self._timers[key] = (turn, self._call_later(delay, due))
+        self._timers[key] = (due, self._call_later(delay, ring))
 
     def cancel(self, key: K) -> None:
         """Forget that `key` was to be reconciled later."""

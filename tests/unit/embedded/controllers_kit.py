@@ -150,6 +150,7 @@ class Cluster:
             assert timer.callback is not None
             timer.callback()
             await self.settle(kubelet=kubelet)
+        await self.settle(kubelet=kubelet)
 
     # Objects
 

@@ -24,7 +24,11 @@ class Bench:
         self.failing: dict[str, Exception] = {}
         self.then: dict[str, list[str]] = {}
         self.queue: WorkQueue[str] = WorkQueue(
-            "bench", self.work, call_later=self.clock.call_later, activity=self.activity
+            "bench",
+            self.work,
+            now=self.clock.now,
+            call_later=self.clock.call_later,
+            activity=self.activity,
         )
 
     def work(self, key: str) -> None:
@@ -136,16 +140,20 @@ def test_a_defect_is_logged_remembered_and_retried(caplog: pytest.LogCaptureFixt
     run(body)
 
 
-def test_the_last_call_for_a_key_says_when() -> None:
+def test_the_earliest_time_asked_for_counts() -> None:
     async def body(bench: Bench) -> None:
-        bench.queue.add_after("a", 10)
+        bench.queue.add_after("a", 30)
         bench.queue.add_after("a", 20)
+        bench.queue.add_after("a", 25)
         bench.queue.add_after("b", 5)
         bench.queue.cancel("b")
         bench.due(15)
         await bench.activity.idle()
         assert bench.seen == []
         bench.due(6)
+        await bench.activity.idle()
+        assert bench.seen == ["a"]
+        bench.due(60)
         await bench.activity.idle()
         assert bench.seen == ["a"]
         bench.queue.add_after("c", -1)
