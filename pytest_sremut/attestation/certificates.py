@@ -1,9 +1,10 @@
 """Certificates as facts, and the chain from a signer to a pinned root.
 
-Rules: a chain step is a matching name *and* a signature that holds; an issuer is a CA that may
-sign certificates; every certificate of the chain was valid at the token's own time; the chain ends
-at a root whose SHA-256 fingerprint is pinned, wherever the root's bytes came from. Certificates
-that belong to no chain are ignored: the set inside a token is not signed, anyone can add to it.
+Rules: an issuer is a CA of the right name that may sign certificates, and of two that fit the one
+that did sign; the chain ends at a root whose SHA-256 fingerprint is pinned, wherever the root's
+bytes came from. Certificates that belong to no chain are ignored: the set inside a token is not
+signed, anyone can add to it. A chain found here is a *candidate*: that its signatures hold is
+checked by `signature`, that it was valid by `verify`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from pytest_sremut.attestation import der
 
-__all__ = ["Certificate", "CertificateError", "build_chain", "load", "load_many", "same_name"]
+__all__ = [
+    "Certificate",
+    "CertificateError",
+    "build_chain",
+    "issued",
+    "load",
+    "load_many",
+    "same_name",
+]
 
 _MAX_CHAIN = 6
 _WEAK = frozenset({"md5", "sha1"})
@@ -192,29 +201,39 @@ def _climb(
     """Depth first, because two certificates may share a name."""
     last = chain[-1]
     if len(chain) < _MAX_CHAIN:
-        for issuer in at_hand:
-            if issuer.sha256 in {step.sha256 for step in chain}:
+        used = {step.sha256 for step in chain}
+        issuers = [
+            one
+            for one in at_hand
+            if one.sha256 not in used and _may_issue(one, last, below=len(chain) - 1)
+        ]
+        for issuer in issuers:
+            # With one candidate there is nothing to choose: whether it did sign is then told by
+            # the signature check, which goes over the whole chain (`signature`).
+            if len(issuers) > 1 and not issued(last, issuer):
                 continue
-            if _issued(last, issuer, below=len(chain) - 1):
-                longer = (*chain, issuer)
-                if issuer.sha256 in roots:
-                    return longer
-                found = _climb(longer, at_hand, roots, dead_ends)
-                if found is not None:
-                    return found
+            longer = (*chain, issuer)
+            if issuer.sha256 in roots:
+                return longer
+            found = _climb(longer, at_hand, roots, dead_ends)
+            if found is not None:
+                return found
     if not dead_ends or len(chain) > 1:
         dead_ends.append(last)
     return None
 
 
-def _issued(child: Certificate, issuer: Certificate, *, below: int) -> bool:
-    """Whether `issuer`, with `below` CA certificates between it and the signer, issued `child`."""
+def _may_issue(issuer: Certificate, child: Certificate, *, below: int) -> bool:
+    """Whether `issuer` is a CA of the right name, with `below` more between it and the signer."""
     if not issuer.is_ca or not same_name(child.issuer, issuer.subject):
         return False
     if issuer.key_usage is not None and not issuer.key_usage.key_cert_sign:
         return False
-    if issuer.path_length is not None and issuer.path_length < below:
-        return False
+    return issuer.path_length is None or issuer.path_length >= below
+
+
+def issued(child: Certificate, issuer: Certificate) -> bool:
+    """Whether the key of `issuer` signed `child`."""
     try:
         child.parsed.verify_directly_issued_by(issuer.parsed)
     except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):

@@ -9,6 +9,7 @@ a kind that we do not verify is "unsupported".
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -80,14 +81,21 @@ class SignerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token. `bare` is the same token, DER, without its unsigned certificates."""
+    """A token."""
 
     info: StampInfo
     content: bytes  # TSTInfo exactly as it was signed
     signer: SignerInfo
     certificates: tuple[bytes, ...]  # DER, unsigned, in the token's order
-    bare: bytes
     encoding: str  # "DER" or "BER"
+    parts: tuple[bytes, bytes, bytes]  # DER: content type; what stands before certificates; after
+
+    def carrying(self, certificates: Iterable[bytes]) -> bytes:
+        """The same token, DER, with these certificates in place of its unsigned ones."""
+        kind, before, after = self.parts
+        held = der.encode(_EXPLICIT_0, b"".join(certificates))
+        signed_data = der.encode(der.SEQUENCE, before + held + after)
+        return der.encode(der.SEQUENCE, kind + der.encode(_EXPLICIT_0, signed_data))
 
 
 def parse_token(data: bytes) -> Token:
@@ -137,16 +145,17 @@ def _token(data: bytes, encoding: str) -> Token:
     signers = der.children(rest[0])
     if len(signers) != 1:
         raise der.DerError(f"{len(signers)} signers, a token has exactly one")
-    signed = b"".join(part.raw for part in (version, digests, content_info, rest[0]))
     return Token(
         info=_stamp_info(content),
         content=content,
         signer=_signer(signers[0]),
         certificates=certificates,
-        bare=der.encode(
-            der.SEQUENCE, outer[0].raw + der.encode(_EXPLICIT_0, der.encode(der.SEQUENCE, signed))
-        ),
         encoding=encoding,
+        parts=(
+            outer[0].raw,
+            version.raw + digests.raw + content_info.raw,
+            rest[0].raw,
+        ),
     )
 
 

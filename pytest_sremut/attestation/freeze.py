@@ -23,7 +23,6 @@ from pytest_sremut.attestation.errors import (
     FrozenFileError,
     MisuseError,
     NotRegisteredError,
-    TokenOrderError,
     UncommittedChangesError,
 )
 from pytest_sremut.attestation.manifest import (
@@ -40,6 +39,7 @@ from pytest_sremut.attestation.manifest import (
     revision_directory,
     revisions,
 )
+from pytest_sremut.attestation.order import Step, require_order
 from pytest_sremut.attestation.pins import add_pin, trust_of
 from pytest_sremut.attestation.port import Authority
 from pytest_sremut.attestation.stamped import make_stamp, root_file, verify_stamp
@@ -181,11 +181,7 @@ def freeze_tree(
     token, stamp = make_stamp(
         data, TREE, authority, trust, hash_algorithm=hash_algorithm, policy=policy
     )
-    if not predictions.latest < token.earliest:
-        raise TokenOrderError(
-            f"the tree's token ({token.gen_time.isoformat()}) is not later than the predictions' "
-            f"({predictions.gen_time.isoformat()}), accuracy included"
-        )
+    require_order([Step.of(PREDICTIONS, predictions), Step.of(TREE, token)])
     written = {**stamp, statement_file: data}  # the statement last: it makes the rest count
     with _new_files(directory, written):
         _pin(root, authority, directory, TREE)

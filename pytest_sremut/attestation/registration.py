@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from pytest_sremut.attestation.errors import (
     FrozenFileError,
     ManifestError,
     NotRegisteredError,
-    TokenOrderError,
     TreeChangedError,
     VerificationError,
 )
@@ -45,6 +43,7 @@ from pytest_sremut.attestation.manifest import (
     revision_directory,
     revisions,
 )
+from pytest_sremut.attestation.order import Step, require_order
 from pytest_sremut.attestation.pins import trust_of
 from pytest_sremut.attestation.report import CheckResult, RegistrationReport
 from pytest_sremut.attestation.stamped import openssl_command, verify_stamp
@@ -257,27 +256,20 @@ class _Checker:
         tree_token: VerifiedToken | None,
         first_mutation: datetime | None,
     ) -> None:
-        """Predictions < tree < first mutation, each at the end of its accuracy that is worse."""
-        steps = [
-            (name, stamp.earliest, stamp.latest)
-            for name, stamp in (("predictions", token), ("tree", tree_token))
-            if stamp is not None
-        ]
-        if first_mutation is not None:
-            steps.append(("first mutation", first_mutation, first_mutation))
+        """Predictions < tree < first mutation, as far as there are such."""
         if token is None:
             return  # its own failure is told already
+        steps = [Step.of("predictions", token)]
+        if tree_token is not None:
+            steps.append(Step.of("tree", tree_token))
+        if first_mutation is not None:
+            steps.append(Step.at("first mutation", first_mutation))
+        if len(steps) == 1:
+            self._not_checked("order", "nothing to compare the predictions' time with")
+            return
         with self._checking("order"):
-            for (name, _, latest), (next_name, earliest, _) in pairwise(steps):
-                if not latest < earliest:
-                    raise TokenOrderError(
-                        f"{name} is not before {next_name}: it may be as late as "
-                        f"{rfc3339(latest)}, {next_name} as early as {rfc3339(earliest)}"
-                    )
-            if len(steps) == 1:
-                self._not_checked("order", "nothing to compare the predictions' time with")
-            else:
-                self._passed("order", " < ".join(name for name, _, _ in steps))
+            require_order(steps)
+            self._passed("order", " < ".join(step.name for step in steps))
 
     # -- the tree -------------------------------------------------------------------------------
 

@@ -1,14 +1,16 @@
 """The cryptography of a token, done by rfc3161-client on what we have taken apart ourselves.
 
-The library gets the token without its unsigned certificates, and exactly the chain that we chose:
-no certificate that anyone put into the token can become the signer or an anchor. Our own reading
-is handed over in place of the library's, because its parser refuses forms (BER, a fraction of a
-second with a trailing zero) whose signatures are sound.
+The library gets the token with exactly the chain that we chose, and one trusted certificate, the
+pinned root: what else anyone put into the token can become neither signer nor anchor. (Nothing but
+the root may be handed over as trusted: the library makes an anchor of every self-signed one.) Our
+own reading is handed over in place of the library's, because its parser refuses forms (BER, a
+fraction of a second with a trailing zero) whose signatures are sound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import cast
 
 import rfc3161_client
@@ -16,9 +18,9 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
-from pytest_sremut.attestation.certificates import Certificate
+from pytest_sremut.attestation.certificates import Certificate, issued
 from pytest_sremut.attestation.cms import Token
-from pytest_sremut.attestation.errors import SignatureInvalidError
+from pytest_sremut.attestation.errors import SignatureInvalidError, UntrustedRootError
 
 __all__ = ["SIGNATURE_ALGORITHMS", "WEAK_SIGNATURE_ALGORITHMS", "signed_by", "verify_signature"]
 
@@ -50,21 +52,18 @@ _HASHES: dict[str, hashes.HashAlgorithm] = {
 
 
 def verify_signature(token: Token, chain: Sequence[Certificate]) -> None:
-    """Check the signature of `token` and the chain of its signer at the token's time.
+    """Check the signature of `token` and of every certificate of the chain, at the token's time.
 
     Args:
         token: The token; its digests are SHA-2.
         chain: Signer first, pinned root last.
 
     Raises:
-        SignatureInvalidError: It does not hold.
+        SignatureInvalidError: The token's signature does not hold.
+        UntrustedRootError: The chain's do not: the pinned root did not sign what bears its name.
     """
-    builder = rfc3161_client.VerifierBuilder(
-        tsa_certificate=chain[0].parsed,
-        intermediates=[certificate.parsed for certificate in chain[1:-1]],
-        roots=[chain[-1].parsed],
-    )
-    view = cast(rfc3161_client.TimeStampResponse, _View(token))
+    builder = rfc3161_client.VerifierBuilder(roots=[chain[-1].parsed])
+    view = cast(rfc3161_client.TimeStampResponse, _View(token, chain))
     try:
         builder.build().verify(view, token.info.imprint)
     except (rfc3161_client.VerificationError, ValueError) as error:
@@ -73,6 +72,12 @@ def verify_signature(token: Token, chain: Sequence[Certificate]) -> None:
                 "the signature does not hold: it was not made over this token by the key of "
                 f"{chain[0].name}"
             ) from error
+        for child, issuer in pairwise(chain):
+            if not issued(child, issuer):
+                raise UntrustedRootError(
+                    f"cannot be verified: no trusted root. {child.name} names {issuer.name} as "
+                    "its issuer, whose key did not sign it"
+                ) from error
         raise SignatureInvalidError(
             "the certificates do not hold together for a timestamp", details=[str(error)]
         ) from error
@@ -106,19 +111,18 @@ class _View:
 
     status = rfc3161_client.PKIStatus.GRANTED
 
-    def __init__(self, token: Token) -> None:
-        self._token = token
+    def __init__(self, token: Token, chain: Sequence[Certificate]) -> None:
+        self._token = token.carrying(step.der for step in chain[:-1] or chain)
         self.tst_info = _ViewInfo(token)
-        self.signed_data = _ViewSignedData()
+        self.signed_data = _ViewSignedData(chain[0])
 
     def time_stamp_token(self) -> bytes:
-        return self._token.bare
+        return self._token
 
 
 class _ViewInfo:
     def __init__(self, token: Token) -> None:
-        # Whole seconds, as certificates have: a fraction would put a token of the last valid
-        # second after the end of its own certificate.
+        # Whole seconds, as certificates have.
         self.gen_time = token.info.gen_time.replace(microsecond=0)
         self.message_imprint = _ViewImprint(token.info.imprint)
 
@@ -129,8 +133,14 @@ class _ViewImprint:
 
 
 class _ViewSignedData:
-    """The signed data after its unsigned certificates were taken out."""
+    """Only the signer's own certificate, and the signer that names it."""
 
-    def __init__(self) -> None:
-        self.certificates: set[bytes] = set()
-        self.signer_infos = {"the one that the token has"}  # only counted
+    def __init__(self, signer: Certificate) -> None:
+        self.certificates = {signer.der}
+        self.signer_infos = {_ViewSigner(signer)}
+
+
+class _ViewSigner:
+    def __init__(self, signer: Certificate) -> None:
+        self.issuer = signer.parsed.issuer  # as in the token: `verify` has compared them
+        self.serial_number = signer.serial

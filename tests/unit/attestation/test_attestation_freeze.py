@@ -312,7 +312,7 @@ class TestTree:
     def test_accuracy_counts(self, project, study):
         freeze(project, study, SelfIssuedAuthority(accuracy=timedelta(seconds=5)))
         committed(project)
-        with pytest.raises(TokenOrderError, match="accuracy included"):
+        with pytest.raises(TokenOrderError, match="is not before"):
             freeze_tree(project, study, SelfIssuedAuthority())
 
     def test_project_below_the_top_of_the_checkout(self, project, study):

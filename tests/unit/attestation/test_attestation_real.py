@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import forge
 import pytest
 
@@ -12,8 +14,10 @@ from pytest_sremut.attestation.errors import (
     NonceMismatchError,
     SignatureInvalidError,
     SignerNotAtHandError,
+    TokenOrderError,
     UntrustedRootError,
 )
+from pytest_sremut.attestation.order import Step, require_order
 from pytest_sremut.attestation.trust import INDEPENDENT, PinnedRoot, TrustStore
 from pytest_sremut.attestation.verify import verify
 
@@ -129,3 +133,31 @@ def test_other_bytes_and_other_roots(reply, chain):
         if other != chain:
             with pytest.raises(UntrustedRootError):
                 verify(read(reply), HELLO, pinned(other, others=True))
+
+
+def test_three_tokens_in_every_order():
+    """Stamped in October 2024, in March and in May 2025: one order holds, five do not."""
+    tokens = [
+        verify(read("test_tsa/response.tsr"), HELLO, pinned(TEST_TSA, others=True)),
+        verify(read("identrust/issue-104.tsr"), HELLO, pinned("identrust/root.der")),
+        verify(read("sigstage/response-sha256.tsr"), HELLO, pinned(SIGSTAGE)),
+    ]
+    for order in itertools.permutations(range(3)):
+        names = ("predictions", "tree", "first mutation")
+        steps = [Step.of(name, tokens[number]) for name, number in zip(names, order, strict=True)]
+        if order == (0, 1, 2):
+            require_order(steps)
+        else:
+            with pytest.raises(TokenOrderError, match="is not before"):
+                require_order(steps)
+
+
+def test_tokens_within_each_others_accuracy():
+    """Stamped in the same second or the next, with an accuracy of one: not provably ordered."""
+    first, second = (
+        verify(read(f"sigstage/response-{name}.tsr"), HELLO, pinned(SIGSTAGE))
+        for name in ("sha256", "sha512")
+    )
+    assert first.gen_time < second.gen_time
+    with pytest.raises(TokenOrderError):
+        require_order([Step.of("a", first), Step.of("b", second)])

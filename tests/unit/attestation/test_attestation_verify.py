@@ -334,6 +334,34 @@ class TestChain:
             with pytest.raises(expected):
                 verify(forge.reply(by=child), DATA, _pins(parent))
 
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_an_anchor_smuggled_in_as_intermediate(self, order):
+        """A stranger's self-signed CA of the pinned root's name, in between."""
+        root = certificates.load(forge.identity().chain[-1])
+        key = ec.generate_private_key(ec.SECP256R1())
+        twin = _certificate(
+            subject=root.parsed.subject, issuer=root.parsed.subject, serial=3, ca=True, key=key
+        )
+        child = _issued_by(twin, key)
+        embedded = (child.chain[0], twin)[::order]
+        with pytest.raises(UntrustedRootError):
+            verify(forge.reply(by=child, embedded=embedded), DATA, TRUST)
+
+    def test_a_signer_that_says_the_root_issued_it(self):
+        """Signed by itself: one candidate by name, and that one never signed it."""
+        root = certificates.load(forge.identity().chain[-1])
+        key = ec.generate_private_key(ec.SECP256R1())
+        for subject in (
+            root.parsed.subject,
+            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "S")]),
+        ):
+            forged = _certificate(
+                subject=subject, issuer=root.parsed.subject, serial=4, ca=True, key=key
+            )
+            liar = Identity(key=key, chain=(forged, root.der))
+            with pytest.raises(UntrustedRootError):
+                verify(forge.reply(by=liar, embedded=(forged,)), DATA, TRUST)
+
     def test_policies_of_the_pin(self):
         verify(SOUND, DATA, forge.trust(forge.identity(), policies=(forge.POLICY,)))
         with pytest.raises(PolicyMismatchError):
