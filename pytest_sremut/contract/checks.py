@@ -166,8 +166,8 @@ def _endpoints(
     minimum = parameters["minimum"]
     return Look(
         holds=len(addresses) >= minimum,
-        observed=f"Service {port.target.name} has {len(addresses)} eligible endpoints "
-        f"(at least {minimum})",
+        observed=f"eligible endpoints of Service {port.target.name}: {len(addresses)}, "
+        f"at least {minimum} wanted",
         facts={"endpoints": addresses},
     )
 
