@@ -70,7 +70,7 @@ class GarbageCollector(Controller[str]):
             self.queue.add(uid)
         elif not deleting(value):
             for reference in _owners(value):
-                owner = self._object(reference["uid"])
+                owner = self._owner(reference, value)
                 if owner is None or _held(owner):
                     self.queue.add(uid)
         elif event.old is not None and not deleting(event.old):

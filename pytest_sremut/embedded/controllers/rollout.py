@@ -156,12 +156,11 @@ def proportional(deployment: JsonObject, active: Sequence[JsonObject]) -> dict[s
             share = min(share, left) if change > 0 else max(share, left)
         sizes[item["metadata"]["name"]] = wanted(item) + share
         given += share
-    rest = (
-        change - given
-    )  # of rounding: the largest takes it, and the next what would be below zero
-    for name in sizes:
-        share = max(rest, -sizes[name])
-        sizes[name] += share
+    # What rounding leaves is the largest's, and the next one's what would take that below zero.
+    rest = change - given
+    for name, size in sizes.items():
+        share = max(rest, -size)
+        sizes[name] = size + share
         rest -= share
     return sizes
 

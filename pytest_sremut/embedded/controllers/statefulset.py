@@ -116,8 +116,8 @@ class StatefulSetController(Controller[Key]):
         if (spec.get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
             return
         for number in range(len(names) - 1, -1, -1):
-            pod = pods[names[number]]
-            if start + number < partition:
+            pod = pods.get(names[number])
+            if pod is None or start + number < partition:
                 return
             if _revision(pod) != update and not deleting(pod):
                 self._delete(owner, pod)
