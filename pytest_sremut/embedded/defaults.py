@@ -203,7 +203,6 @@ def _job(value: JsonObject) -> None:
     _job_spec(spec)
     template = spec.get("template")
     if spec.setdefault("manualSelector", False) is not True:
-        spec.pop("manualSelector")
         uid, name = value["metadata"].get("uid", ""), value["metadata"].get("name", "")
         spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
         if isinstance(template, dict):
