@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_sremut import execution
-from pytest_sremut.collection import StudyFile, is_study, study_files
-from pytest_sremut.errors import InputError
+from pytest_sremut.collection import StudyFile, is_study, selects, study_files
+from pytest_sremut.errors import InputError, SremutError
 from pytest_sremut.evidence.clock import SystemClock
 from pytest_sremut.evidence.identity import new_session_id
 from pytest_sremut.gate import Admission, admit
@@ -74,13 +74,24 @@ class Audit:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         for study in self._studies():
-            admission = admit(study, self._settings)
-            self._admissions[study.id] = admission
+            if selects(self._config.option.keyword, study):
+                self._admissions[study.id] = admit(study, self._settings)
         refused = [line for item in self._admissions.values() for line in item.refusals]
         if refused and not self._config.option.collectonly:
             raise pytest.UsageError("\n  ".join(["nothing was run:", *refused]))
+        if self._settings.evidence is not None and not self._config.option.collectonly:
+            self._check_evidence(self._settings.evidence)
         if not self._is_controller and not self._config.option.collectonly:
             self._start()
+
+    def _check_evidence(self, directory: Path) -> None:
+        """A directory that was asked for is tried before anything is started."""
+        from pytest_sremut.evidence.root import EvidenceRoot
+
+        try:
+            EvidenceRoot.open(directory)
+        except SremutError as error:
+            raise pytest.UsageError(f"--sremut-evidence: {error}") from None
 
     def _studies(self) -> Iterable[Study]:
         """The studies that the arguments cover. One that cannot be loaded is left to collection,
@@ -110,10 +121,7 @@ class Audit:
             self._previous_sigterm = signal.signal(signal.SIGTERM, _interrupt)
 
     def pytest_report_header(self) -> list[str]:
-        lines = [
-            f"sremut: {study}: {admission.header}"
-            for study, admission in sorted(self._admissions.items())
-        ]
+        lines = [f"sremut: {item.header}" for _, item in sorted(self._admissions.items())]
         lines.append(f"sremut: cluster: {self._settings.cluster}, evidence: {self.evidence}")
         return lines
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_sremut.report import CellReport
     from pytest_sremut.study.model import Cell, Study
 
-__all__ = ["STUDY_FILE", "StudyFile", "is_study", "study_files"]
+__all__ = ["STUDY_FILE", "StudyFile", "is_study", "selects", "study_files"]
 
 STUDY_FILE = "study.yaml"
 
@@ -35,6 +35,28 @@ def study_files(settings: Settings, arguments: Iterable[str], invocation: Path) 
     asked = [(invocation / argument.split("::")[0]).resolve() for argument in arguments]
     found = sorted(settings.audits.glob(f"*/{STUDY_FILE}"))
     return [file for file in found if any(file.is_relative_to(place) for place in asked)]
+
+
+def selects(keyword: str, study: Study) -> bool:
+    """Whether `-k` selects any cell of a study: the gate must know before anything is collected,
+    because a controller of xdist never collects."""
+    if not keyword:
+        return True
+    from _pytest.mark.expression import Expression  # what -k itself uses; pytest has no public way
+
+    from pytest_sremut.study.cells import cells
+
+    expression = Expression.compile(keyword)
+    common = (study.id, STUDY_FILE, "test_cell", "mutant", "parametrize")
+    for cell in cells(study):
+        names = (*common, f"test_cell[{cell.id}]")
+
+        def named(name: str, /, **_: object) -> bool:
+            return any(name.lower() in known.lower() for known in names)  # noqa: B023 - used at once
+
+        if expression.evaluate(named):
+            return True
+    return False
 
 
 def _cell_template(sremut_cell: Cell, sremut_report: CellReport) -> None:  # noqa: ARG001

@@ -59,7 +59,9 @@ def admit(study: Study, settings: Settings) -> Admission:
     refusals = _profile(study, settings)
     if settings.exploratory:
         return Admission(
-            registration=Registration.EXPLORATORY, header=EXPLORATORY, refusals=tuple(refusals)
+            registration=Registration.EXPLORATORY,
+            header=f"{study.id}: {EXPLORATORY}",
+            refusals=tuple(refusals),
         )
     from pytest_sremut.attestation.registration import check
 
