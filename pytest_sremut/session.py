@@ -195,7 +195,14 @@ class AuditSession:
                 name = f"{self._session_id[-6:]}-{self._worker}"
                 self._cluster = self._open_cluster(self._settings, name)
                 self._identity = self._cluster.identity()
-                self._lease = Lease.acquire(self._identity, holder=self._session_id)
+                self._lease = Lease.acquire(
+                    self._identity,
+                    holder=self._session_id,
+                    # A cluster of our own is gone with its directory, and so is its lease.
+                    directory=(
+                        self._cluster.kubeconfig.parent if _is_own(self._cluster) else None
+                    ),
+                )
             except SremutError as error:
                 # One clear message for every cell instead of one attempt each to start it.
                 self._failed = error
@@ -252,9 +259,13 @@ def _observed(cell: Cell, readings: StateReadings) -> tuple[Observed, ...]:
     )
 
 
+def _is_own(cluster: Cluster) -> bool:
+    return cluster.facts().kind == "embedded"
+
+
 def _own_context(cluster: Cluster) -> frozenset[str]:
     """A cluster that this session started itself may be written to."""
-    return frozenset({cluster.context}) if cluster.facts().kind == "embedded" else frozenset()
+    return frozenset({cluster.context}) if _is_own(cluster) else frozenset()
 
 
 def _cluster_record(cluster: Cluster, identity: ClusterIdentity) -> dict[str, object]:
