@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from pytest_sremut.cluster.port import Absent, Failed, KubeApi, ObjectRef, Present
-from pytest_sremut.engine.classify import Sample
+from pytest_sremut.engine.classify import Sample, application_down
 from pytest_sremut.engine.clock import Clock, rfc3339
 from pytest_sremut.study.model import Target
 
@@ -152,13 +152,7 @@ class Sampler:
         at = self._clock.monotonic()
         utc = rfc3339(self._clock.now())
         seen = look(self._api, namespace=self._namespace, target=self._target)
-        pods = seen["pods"]
-        sample = Sample(
-            at=at,
-            not_running=(
-                None if "failed" in pods else {p["uid"]: p["phase"] for p in pods["not_running"]}
-            ),
-        )
+        sample = Sample(at=at, not_running=application_down(seen["pods"]))
         with self._lock:
             self._samples.append(sample)
         self._sink.write({"utc": utc, "monotonic": f"{at:.6f}", **seen})

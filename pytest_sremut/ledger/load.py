@@ -1,105 +1,97 @@
 """From an evidence directory to facts: every attempt that stands in it, none silently dropped.
 
 An attempt whose evidence does not hold together is invalid, whatever it says of itself: it can
-lower what a reader knows, never raise a score.
+lower what a reader knows, never raise a score. What the directory itself betrays is told too: a
+number missing in the sequence of attempts, an attempt that its ledger does not know.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.load import load_entry
-from pytest_sremut.evidence.records import AttemptRecord, StateRecord
 from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot
-from pytest_sremut.ledger.model import (
-    AttemptFact,
-    ContractFact,
-    ReadingFact,
-    StateFact,
-    WindowFact,
-)
+from pytest_sremut.ledger.facts import NeedsPods, attempt_fact
+from pytest_sremut.ledger.model import DAMAGED, AttemptFact
+from pytest_sremut.ledger.published import published_attempts, published_files
 
-__all__ = ["attempt_fact", "read_attempts"]
+__all__ = ["Evidence", "is_evidence", "read_attempts", "read_evidence"]
 
 
-def read_attempts(directory: Path) -> tuple[tuple[AttemptFact, ...], tuple[str, ...]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One evidence directory as read. `digest` names it by what it holds, wherever it stands."""
+
+    digest: str
+    attempts: tuple[AttemptFact, ...]
+    problems: tuple[str, ...]  # what does not hold, paths relative to the directory
+
+
+def is_evidence(directory: Path) -> bool:
+    """Whether records stand there: of a session, or imported."""
+    return (directory / "attempts").is_dir() or (directory / "published").is_dir()
+
+
+def read_attempts(
+    directory: Path, *, needs_pods: NeedsPods | None = None
+) -> tuple[tuple[AttemptFact, ...], tuple[str, ...]]:
     """Every attempt of an evidence directory in the order of its ledger, and every problem.
 
     Raises:
         EvidenceError: The directory is none, or cannot be read.
     """
+    evidence = read_evidence(directory, needs_pods=needs_pods)
+    return evidence.attempts, evidence.problems
+
+
+def read_evidence(directory: Path, *, needs_pods: NeedsPods | None = None) -> Evidence:
+    """Read and verify one evidence directory.
+
+    Args:
+        directory: Of a session, or of an import.
+        needs_pods: For which readings the sampler's timeline is asked, which costs time; None: all.
+
+    Raises:
+        EvidenceError: The directory is none, or cannot be read.
+    """
+    if not is_evidence(directory):
+        raise EvidenceError(f"{directory}: no evidence directory")
+    digest = _digest(directory)
     facts: list[AttemptFact] = []
     problems: list[str] = []
-    for entry in EvidenceRoot.existing(directory).attempts():
-        try:
-            record = load_entry(entry)
-        except EvidenceError as error:
-            problems.append(str(error))
-            facts.append(_unreadable(entry, str(error)))
-            continue
-        problems += [f"{record.run} attempt {record.attempt}: {p}" for p in record.problems]
-        facts.append(attempt_fact(record))
-    return tuple(facts), tuple(problems)
+    if (directory / "attempts").is_dir():
+        entries = EvidenceRoot.existing(directory).attempts()
+        for entry in entries:
+            fact, found = _attempt(entry, digest, needs_pods)
+            facts.append(fact)
+            problems += found
+        for fact in _orphans(directory.absolute(), entries, digest):
+            facts.append(fact)
+            problems.append(f"{fact.directory}: {fact.reason}")
+        problems += _gaps(entries)
+    published, told = published_attempts(directory, digest)
+    return Evidence(digest=digest, attempts=(*facts, *published), problems=(*problems, *told))
 
 
-def attempt_fact(record: AttemptRecord) -> AttemptFact:
-    """The facts of one attempt as read back."""
-    outcome, reason = record.outcome, record.reason
-    if record.problems:
-        outcome, reason = None, f"its evidence does not hold together: {record.problems[0]}"
-    elif outcome is None:
-        reason = "it was never closed: the process died"
-    return AttemptFact(
-        study=record.study,
-        run=record.run,
-        mutant=record.mutant,
-        repetition=record.repetition,
-        attempt=record.attempt,
-        outcome=outcome,
-        reason=reason,
-        registration=record.registration.value if record.registration else "",
-        states={state: _state(item) for state, item in record.states.items()},
-    )
+def _attempt(
+    entry: AttemptEntry, digest: str, needs_pods: NeedsPods | None
+) -> tuple[AttemptFact, list[str]]:
+    try:
+        record = load_entry(entry)
+    except EvidenceError as error:
+        return _unreadable(entry, digest, str(error)), [str(error)]
+    fact = attempt_fact(record, evidence=digest, entry=entry, needs_pods=needs_pods)
+    named = f"{entry.run or record.run} attempt {entry.attempt}"
+    return fact, [f"{named}: {problem}" for problem in record.problems]
 
 
-def _state(record: StateRecord) -> StateFact:
-    contract = record.contract
-    workload = record.workload
-    return StateFact(
-        state=record.state,
-        readings=tuple(
-            ReadingFact(
-                oracle=reading.oracle,
-                instrument=reading.instrument,
-                verdict=reading.verdict,
-                exception=reading.exception,
-            )
-            for reading in record.readings
-        ),
-        contract=(
-            None
-            if contract is None
-            else ContractFact(
-                verdict=contract.verdict,
-                violated=contract.violated,
-                not_evaluated=contract.not_evaluated,
-            )
-        ),
-        window=(
-            None
-            if workload is None
-            else WindowFact(
-                rounds=len(workload.rounds),
-                requests=workload.requests,
-                failures=workload.failures,
-                successes=workload.successes,
-            )
-        ),
-    )
-
-
-def _unreadable(entry: AttemptEntry, problem: str) -> AttemptFact:
+def _unreadable(entry: AttemptEntry, digest: str, problem: str) -> AttemptFact:
+    directory = f"{entry.study}/{entry.run}/a{entry.attempt:02d}"
     return AttemptFact(
         study=entry.study,
         run=entry.run,
@@ -107,7 +99,62 @@ def _unreadable(entry: AttemptEntry, problem: str) -> AttemptFact:
         repetition=0,
         attempt=entry.attempt,
         outcome=None,
-        reason=problem,
+        reason=f"{DAMAGED}: {problem}",
         registration=entry.registration.value if entry.registration else "",
         states={},
+        damaged=True,
+        evidence=digest,
+        directory=directory if entry.study else "",
+        sequence=entry.sequence,
+        session=entry.session,
+        opened=entry.opened,
     )
+
+
+def _gaps(entries: Sequence[AttemptEntry]) -> Iterator[str]:
+    """Numbers are given without gaps: one that is missing, or twice, was tampered with."""
+    counts = Counter(entry.sequence for entry in entries if entry.sequence)
+    for number in range(1, max(counts, default=0) + 1):
+        if number not in counts:
+            yield f"attempts/: number {number} is missing; an attempt was taken away"
+        elif counts[number] > 1:
+            yield f"attempts/: number {number} stands there {counts[number]} times"
+
+
+def _orphans(
+    directory: Path, entries: Sequence[AttemptEntry], digest: str
+) -> Iterator[AttemptFact]:
+    """Attempts that stand there although the ledger of attempts does not know them."""
+    known = {entry.directory for entry in entries}
+    for path in sorted(directory.glob("*/*/a[0-9]*")):
+        if path in known or not path.is_dir():
+            continue
+        study, run, name = path.parts[-3:]
+        number = name[1:]
+        yield AttemptFact(
+            study=study,
+            run=run,
+            mutant="",
+            repetition=0,
+            attempt=int(number) if number.isascii() and number.isdigit() else 0,
+            outcome=None,
+            reason=f"{DAMAGED}: the ledger of attempts does not know it",
+            registration="",
+            states={},
+            damaged=True,
+            evidence=digest,
+            directory=f"{study}/{run}/{name}",
+        )
+
+
+def _digest(directory: Path) -> str:
+    """SHA-256 over `SHA256  PATH` of the files that list what stands in the directory."""
+    lines: list[str] = []
+    try:
+        for path in sorted([*(directory / "attempts").glob("*.json"), *published_files(directory)]):
+            name = path.relative_to(directory).as_posix()
+            if not path.name.startswith("."):
+                lines.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {name}\n")
+    except OSError as error:
+        raise EvidenceError(f"{directory}: cannot be read: {error.strerror}") from error
+    return hashlib.sha256("".join(sorted(lines, key=lambda line: line[66:])).encode()).hexdigest()

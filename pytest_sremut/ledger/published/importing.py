@@ -1,0 +1,98 @@
+"""`sremut import FILE --sremut-evidence=DIR`: published figures become records that can be judged.
+
+The directory is afterwards a small project of its own: the definition of the study stands in it
+beside the records, so that `pytest --sremut-adjudicate --rootdir=DIR --sremut-evidence=DIR` needs
+nothing else. Existing files are never overwritten; the same import twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib.resources import as_file, files
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pytest_sremut.errors import EvidenceError, InputError
+from pytest_sremut.evidence.atomic import make_directory, write_new
+from pytest_sremut.evidence.identity import file_digests
+from pytest_sremut.ledger.document import checked
+from pytest_sremut.ledger.published.inputs import parse_input
+from pytest_sremut.ledger.published.records import SOURCE
+from pytest_sremut.study.canonical import canonical_json
+from pytest_sremut.study.load import load_study
+
+__all__ = ["add_arguments", "import_file", "run"]
+
+
+def add_arguments(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare `sremut import`."""
+    parser = commands.add_parser("import", help="turn published figures into records")
+    parser.add_argument("file", metavar="FILE", help="mutant_study.json or fix_oracle_study.json")
+    parser.add_argument(
+        "--sremut-evidence", metavar="DIR", required=True, help="where the records go"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The sub-command. Raises InputError and EvidenceError."""
+    directory = Path(arguments.sremut_evidence)
+    study, written = import_file(Path(arguments.file), directory)
+    told = f"{written} written" if written else "nothing new, all of them stand there already"
+    print(f"{study}: published records in {directory}: {told}")
+    print(
+        f"judge them: pytest --sremut-adjudicate --rootdir={directory} -c /dev/null "
+        f"--sremut-evidence={directory} {directory}/audits"
+    )
+    return 0
+
+
+def import_file(file: Path, directory: Path) -> tuple[str, int]:
+    """Import one published file.
+
+    Returns:
+        The study's id, and how many files were written.
+
+    Raises:
+        InputError: The file cannot be read or says something that is not allowed.
+        EvidenceError: Something else stands in the directory under one of the names.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise InputError(
+            file=str(file), found=str(error.strerror), allowed="a readable file"
+        ) from None
+    source = parse_input(data, str(file))
+    path = PurePosixPath("audits", source.study, "study.yaml")
+    with as_file(files("pytest_sremut.ledger.published") / "definitions") as root:
+        study = load_study(root, path)
+        records = source.records(study, file_digests(root, study.frozen))
+        definition = {str(name): (root / name).read_bytes() for name in study.frozen.values()}
+    where = f"published/{study.id}"
+    wanted = {f"{where}/{SOURCE}": data, **definition}
+    wanted |= {f"{where}/{record['run']}.json": _bytes(record) for record in records}
+    for name in [name for name, body in wanted.items() if _stands(directory / name, body)]:
+        del wanted[name]
+    for name, body in wanted.items():
+        make_directory((directory / name).parent)
+        write_new(directory / name, body)
+    return study.id, len(wanted)
+
+
+def _bytes(record: dict[str, Any]) -> bytes:
+    checked("published", record, what=f"{record['run']}.json")
+    return canonical_json(record)
+
+
+def _stands(path: Path, data: bytes) -> bool:
+    """Whether it is there already, byte for byte. Raises EvidenceError where another is."""
+    try:
+        found = path.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise EvidenceError(f"{path}: cannot be read: {error.strerror}") from error
+    if found != data:
+        raise EvidenceError(f"{path}: stands there with other bytes; nothing was written")
+    return True

@@ -1,0 +1,188 @@
+"""Records of kind *published*: what somebody published, as it was transcribed, one file a run.
+
+    published/<study>/source.json    the file that was imported, byte for byte
+    published/<study>/<run>.json     sremut/published/v1, referring to it by SHA-256
+
+They hold no times of ours, no raw returned objects and no journal, because nobody gave any; every
+fact in them goes back to `source.json`. Reading them never raises for what they hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_sremut.errors import EvidenceError
+from pytest_sremut.evidence.atomic import TEMPORARY
+from pytest_sremut.evidence.rawref import RawRef
+from pytest_sremut.ledger.document import checked
+from pytest_sremut.ledger.model import (
+    DAMAGED,
+    PUBLISHED,
+    AttemptFact,
+    ContractFact,
+    ReadingFact,
+    Source,
+    StateFact,
+    WindowFact,
+)
+from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
+from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
+
+__all__ = ["SOURCE", "published_attempts", "published_files"]
+
+SOURCE: Final = "source.json"
+
+
+def published_files(directory: Path) -> list[Path]:
+    """Every file of an evidence directory's published records."""
+    found = (directory / "published").glob("*/*.json")
+    return sorted(path for path in found if not path.name.startswith(TEMPORARY))
+
+
+def published_attempts(
+    directory: Path, digest: str
+) -> tuple[tuple[AttemptFact, ...], tuple[str, ...]]:
+    """The facts of every published record, and every problem.
+
+    Args:
+        directory: The evidence directory.
+        digest: What names it.
+    """
+    facts: list[AttemptFact] = []
+    problems: list[str] = []
+    for path in published_files(directory):
+        if path.name == SOURCE:
+            continue
+        name = path.relative_to(directory).as_posix()
+        try:
+            data = path.read_bytes()
+            fact = _fact(_parsed(data, name), path.parent, name, digest, sha256(data))
+        except OSError as error:
+            told = f"{name}: cannot be read: {error.strerror}"
+        except EvidenceError as error:
+            told = str(error)
+        else:
+            facts.append(fact)
+            continue
+        problems.append(told)
+        facts.append(_damaged(path, digest, told))
+    return tuple(facts), tuple(problems)
+
+
+def _parsed(data: bytes, name: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(data)
+        canonical = canonical_json(value) == data
+    except (ValueError, RecursionError, CanonicalError) as error:
+        raise EvidenceError(f"{name}: not JSON: {error}") from None
+    checked("published", value, what=name)
+    if not canonical:
+        raise EvidenceError(f"{name}: not canonical JSON: it was edited after the import")
+    body: Mapping[str, Any] = value
+    return body
+
+
+def _fact(
+    body: Mapping[str, Any], directory: Path, name: str, digest: str, own: str
+) -> AttemptFact:
+    problem = RawRef.from_json(body["source"]).problem(directory)
+    if problem is not None:
+        raise EvidenceError(f"{name}: {problem}")
+    if name != f"published/{body['study']}/{body['run']}.json":
+        raise EvidenceError(f"{name}: speaks of {body['study']} {body['run']}")
+    record = Source(evidence=digest, path=name, sha256=own)
+    raw = Source(
+        evidence=digest,
+        path=f"published/{body['study']}/{SOURCE}",
+        sha256=body["source"]["sha256"],
+    )
+    seconds = body["seconds"]
+    return AttemptFact(
+        study=body["study"],
+        run=body["run"],
+        mutant=body["mutant"],
+        repetition=body["repetition"],
+        attempt=1,
+        outcome=Outcome.COMPLETE,
+        reason="",
+        registration=PUBLISHED,
+        states={
+            State(state): _state(State(state), item, record, raw)
+            for state, item in body["states"].items()
+        },
+        recorded=Outcome.COMPLETE,
+        evidence=digest,
+        directory=f"published/{body['study']}",
+        sequence=1,
+        files=dict(body["files"]),
+        source=record,
+        timings={} if seconds is None else {"driver": float(seconds)},
+        first_mutation=body["first_mutation"],
+        registration_facts=dict(body["registration"]),
+    )
+
+
+def _state(state: State, body: Mapping[str, Any], record: Source, raw: Source) -> StateFact:
+    contract, rounds = body["contract"], body["rounds"]
+    return StateFact(
+        state=state,
+        readings=tuple(
+            ReadingFact(
+                oracle=item["oracle"],
+                instrument=item["instrument"],
+                verdict=Verdict.ACCEPT if item["success"] else Verdict.REJECT,
+                exception=None,
+                raw=raw,
+                elapsed=item["elapsed"],
+                diagnostic=item["diagnostic"],
+            )
+            for item in body["readings"]
+        ),
+        contract=(
+            None
+            if contract is None
+            else ContractFact(
+                verdict=ContractVerdict(contract["verdict"]),
+                violated=frozenset(contract["violated"]),
+                not_evaluated=frozenset(contract["not_evaluated"]),
+            )
+        ),
+        window=None if rounds is None else _window(rounds),
+        post_mutation=(
+            None
+            if rounds is None or state is not State.FAULTED
+            else _window([item for item in rounds if item["post_mutation"]])
+        ),
+        per_round=tuple((item["requests"], item["failures"]) for item in rounds or ()),
+        source=record,
+        window_raw=None if rounds is None else raw,
+    )
+
+
+def _window(rounds: list[Mapping[str, Any]]) -> WindowFact:
+    requests = sum(item["requests"] for item in rounds)
+    failures = sum(item["failures"] for item in rounds)
+    return WindowFact(
+        rounds=len(rounds), requests=requests, failures=failures, successes=requests - failures
+    )
+
+
+def _damaged(path: Path, digest: str, told: str) -> AttemptFact:
+    return AttemptFact(
+        study=path.parent.name,
+        run=path.stem,
+        mutant="",
+        repetition=0,
+        attempt=1,
+        outcome=None,
+        reason=f"{DAMAGED}: {told}",
+        registration=PUBLISHED,
+        states={},
+        damaged=True,
+        evidence=digest,
+        directory=f"published/{path.parent.name}",
+        source=None,
+    )

@@ -1,0 +1,251 @@
+"""What a surprise means. Decided beforehand, as a table; the first rule that applies holds.
+
+| reading | circumstance | meaning |
+|---|---|---|
+| an oracle rejects where ACCEPT was predicted | every pod Running | the prediction is falsified |
+| | a pod not Running that recovers by itself | HARNESS_TIMING_FAILURE |
+| | a pod not Running that never recovers | a research verdict |
+| | the sampler saw nothing near it | a person looks |
+| an oracle accepts where REJECT was predicted | the contract rejects | the prediction is falsified |
+| | the contract passes, the mutant was active | the contract is insufficient |
+| | the contract passes, the mutant was not active | MUTANT_ACTIVATION_FAILURE |
+| | there is no contract reading | the prediction is falsified |
+| an oracle rejects a mutant as predicted | the contract passes | a person looks |
+| the contract passes where REJECT was predicted | the mutant was (not) active | as above |
+| the contract rejects where PASS was predicted | | a person looks |
+| the contract violates another set | | the prediction is falsified |
+| an oracle ends in an ERROR | | a person looks: an error is no verdict |
+
+The verdict alone never says whether a rejection was the harness's fault: the sampler does. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from pytest_sremut.ledger.model import AttemptFact, ContractFact, ReadingFact, StateFact
+from pytest_sremut.ledger.timeline import PodCondition
+from pytest_sremut.study.model import Predictions
+from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, Outcome, State, Verdict
+
+__all__ = [
+    "Meaning",
+    "Surprise",
+    "contract_meaning",
+    "invalidating",
+    "is_active",
+    "outcome_of",
+    "reading_meaning",
+    "surprises",
+]
+
+
+class Meaning(StrEnum):
+    """What a surprise was."""
+
+    PREDICTION_FALSIFIED = "PREDICTION_FALSIFIED"
+    HARNESS_TIMING_FAILURE = "HARNESS_TIMING_FAILURE"
+    RESEARCH_VERDICT = "RESEARCH_VERDICT"
+    CONTRACT_INSUFFICIENT = "CONTRACT_INSUFFICIENT"
+    MUTANT_ACTIVATION_FAILURE = "MUTANT_ACTIVATION_FAILURE"
+    INVESTIGATE = "INVESTIGATE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surprise:
+    """One reading that is not as predicted, or contradicts the contract, and what it means."""
+
+    run: str
+    attempt: int
+    evidence: str
+    state: State
+    grader: str
+    instrument: str
+    predicted: str
+    observed: str
+    pods: PodCondition
+    meaning: Meaning
+
+
+def reading_meaning(
+    *,
+    predicted: Verdict,
+    observed: Verdict,
+    state: State,
+    pods: PodCondition,
+    contract: ContractVerdict | None,
+    active: bool,
+) -> Meaning | None:
+    """What one oracle reading means; None where it is no surprise.
+
+    Args:
+        predicted: By the frozen table.
+        observed: By one instrument.
+        state: Of the run.
+        pods: As the sampler saw them around the reading.
+        contract: Of the same state; None where it was not read.
+        active: Whether every activation criterion held, each time it was asked.
+    """
+    match observed:
+        case Verdict.ERROR:
+            return None if predicted is Verdict.ERROR else Meaning.INVESTIGATE
+        case Verdict.REJECT if predicted is not Verdict.REJECT:
+            return _rejection(pods)
+        case Verdict.REJECT:
+            if state is State.FAULTED and contract is ContractVerdict.PASS:
+                return Meaning.INVESTIGATE
+            return None
+        case Verdict.ACCEPT if predicted is not Verdict.ACCEPT:
+            if contract is ContractVerdict.PASS and state is State.FAULTED:
+                return _both_pass(active)
+            return Meaning.PREDICTION_FALSIFIED
+        case Verdict.ACCEPT:
+            return None
+        case _:
+            assert_never(observed)
+
+
+def contract_meaning(
+    *,
+    predicted: ContractVerdict,
+    predicted_violated: frozenset[str],
+    observed: ContractFact,
+    active: bool,
+) -> Meaning | None:
+    """What the contract's verdict in one state means; None where it is no surprise.
+
+    An invariant that was not evaluated cannot be missing from the violated set.
+    """
+    if observed.verdict is not predicted:
+        if observed.verdict is ContractVerdict.PASS:
+            return _both_pass(active)
+        return Meaning.INVESTIGATE
+    if observed.violated != predicted_violated - observed.not_evaluated:
+        return Meaning.PREDICTION_FALSIFIED
+    return None
+
+
+def _rejection(pods: PodCondition) -> Meaning:
+    match pods:
+        case PodCondition.ALL_RUNNING:
+            return Meaning.PREDICTION_FALSIFIED
+        case PodCondition.RECOVERED:
+            return Meaning.HARNESS_TIMING_FAILURE
+        case PodCondition.NEVER_RECOVERED:
+            return Meaning.RESEARCH_VERDICT
+        case PodCondition.UNKNOWN:
+            return Meaning.INVESTIGATE
+        case _:
+            assert_never(pods)
+
+
+def _both_pass(active: bool) -> Meaning:
+    return Meaning.CONTRACT_INSUFFICIENT if active else Meaning.MUTANT_ACTIVATION_FAILURE
+
+
+def is_active(state: StateFact) -> bool:
+    """Whether the mutant was seen active: asked at least once, and never found otherwise."""
+    return bool(state.activation) and all(item.holds for item in state.activation)
+
+
+def surprises(attempt: AttemptFact, table: Predictions) -> Iterator[Surprise]:
+    """Every surprise of one attempt, in the order of its states and readings."""
+    for state in State:
+        fact = attempt.states.get(state)
+        if fact is None:
+            continue
+        for reading in fact.readings:
+            yield from _of_reading(attempt, fact, reading, table)
+        if fact.contract is not None:
+            yield from _of_contract(attempt, fact, fact.contract, table)
+
+
+def _of_reading(
+    attempt: AttemptFact, fact: StateFact, reading: ReadingFact, table: Predictions
+) -> Iterator[Surprise]:
+    predicted = table.oracles.get((attempt.mutant, fact.state, reading.oracle))
+    if predicted is None:
+        return
+    meaning = reading_meaning(
+        predicted=predicted,
+        observed=reading.verdict,
+        state=fact.state,
+        pods=reading.pods,
+        contract=None if fact.contract is None else fact.contract.verdict,
+        active=is_active(fact),
+    )
+    if meaning is not None:
+        yield Surprise(
+            run=attempt.run,
+            attempt=attempt.attempt,
+            evidence=attempt.evidence,
+            state=fact.state,
+            grader=reading.oracle,
+            instrument=reading.instrument,
+            predicted=predicted.value,
+            observed=reading.verdict.value,
+            pods=reading.pods,
+            meaning=meaning,
+        )
+
+
+def _of_contract(
+    attempt: AttemptFact, fact: StateFact, contract: ContractFact, table: Predictions
+) -> Iterator[Surprise]:
+    expected = table.contract.get((attempt.mutant, fact.state))
+    if expected is None:
+        return
+    verdict, violated = expected
+    meaning = contract_meaning(
+        predicted=verdict,
+        predicted_violated=violated,
+        observed=contract,
+        active=is_active(fact) if fact.state is State.FAULTED else True,
+    )
+    if meaning is not None:
+        yield Surprise(
+            run=attempt.run,
+            attempt=attempt.attempt,
+            evidence=attempt.evidence,
+            state=fact.state,
+            grader=CONTRACT,
+            instrument=CONTRACT,
+            predicted=_told(verdict, violated),
+            observed=_told(contract.verdict, contract.violated),
+            pods=PodCondition.UNKNOWN,
+            meaning=meaning,
+        )
+
+
+def _told(verdict: ContractVerdict, violated: frozenset[str]) -> str:
+    return " ".join([verdict.value, *sorted(violated)])
+
+
+_VALID_FINDINGS = frozenset({Meaning.PREDICTION_FALSIFIED, Meaning.RESEARCH_VERDICT})
+_OUTCOMES = {
+    Meaning.MUTANT_ACTIVATION_FAILURE: Outcome.MUTANT_ACTIVATION_FAILURE,
+    Meaning.HARNESS_TIMING_FAILURE: Outcome.HARNESS_TIMING_FAILURE,
+}
+
+
+def invalidating(found: list[Surprise]) -> Surprise | None:
+    """The surprise that makes a whole attempt invalid; None where it stays valid.
+
+    An attempt in which another reading falsifies a prediction is never thrown away: a finding is
+    reported, and never run again.
+    """
+    if any(item.meaning in _VALID_FINDINGS for item in found):
+        return None
+    for meaning in _OUTCOMES:
+        for item in found:
+            if item.meaning is meaning:
+                return item
+    return None
+
+
+def outcome_of(meaning: Meaning) -> Outcome:
+    """The outcome of an attempt that `invalidating` named. Raises KeyError for others."""
+    return _OUTCOMES[meaning]
