@@ -135,6 +135,11 @@ class EmbeddedBackend:
         return self._cluster.directory
 
     @property
+    def pid(self) -> int:
+        """Of its daemon; every process of the cluster descends from it."""
+        return self._cluster.pid
+
+    @property
     def api(self) -> KubeApi:
         """The client."""
         return self._client
