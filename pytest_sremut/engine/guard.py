@@ -122,10 +122,15 @@ class Guard:
         for ref in refs:
             self._check_scope(ref)
         intent = self._intent(kind, [{"object": str(ref), "call": "create"} for ref in refs])
-        created: list[Present] = []
-        for body, ref in zip(bodies, refs, strict=True):
-            acknowledged = self._cluster.api.create(body, namespace=ref.namespace)
-            created.append(self._observe_created(ref, acknowledged))
+        acknowledged = [
+            self._cluster.api.create(body, namespace=ref.namespace)
+            for body, ref in zip(bodies, refs, strict=True)
+        ]
+        seen_now = self._observe(refs)
+        created = [
+            _created(ref, answer, seen)
+            for ref, answer, seen in zip(refs, acknowledged, seen_now, strict=True)
+        ]
         self._receipt(
             intent,
             [
@@ -158,7 +163,6 @@ class Guard:
             [{"object": str(item.ref), "call": "delete", "uid": item.uid} for item in wanted],
         )
         results: list[Deleted | Absent] = []
-        effects: list[dict[str, str]] = []
         for item in wanted:
             try:
                 result = self._cluster.api.delete(
@@ -174,10 +178,14 @@ class Guard:
                     ) from error
                 raise
             results.append(result)
-            effects.append(
-                {"object": str(item.ref), "uid": item.uid, "observed": self._observe_deleted(item)}
-            )
-        self._receipt(intent, effects)
+        seen_now = self._observe([item.ref for item in wanted])
+        self._receipt(
+            intent,
+            [
+                {"object": str(item.ref), "uid": item.uid, "observed": _deleted(item, seen)}
+                for item, seen in zip(wanted, seen_now, strict=True)
+            ],
+        )
         return results
 
     def _check_scope(self, ref: ObjectRef) -> None:
@@ -214,37 +222,52 @@ class Guard:
     def _receipt(self, intent: str, effects: Sequence[Mapping[str, str]]) -> None:
         self._journal.append("RECEIPT", {"operation": intent, "effects": list(effects)})
 
-    def _observe_created(self, ref: ObjectRef, acknowledged: Present) -> Present:
-        seen = self._cluster.api.get(ref)
-        match seen:
-            case Present():
-                uid = acknowledged.body["metadata"]["uid"]
-                if seen.body["metadata"]["uid"] != uid:
-                    raise GuardRefusedError(f"{ref} was replaced by another object while creating")
-                return seen
-            case Absent():
-                raise ClusterError(f"{ref} was acknowledged and is not there", reason="NotFound")
-            case Failed():
-                raise ClusterUnavailableError(
-                    f"{ref} was acknowledged and cannot be read back: {seen.message}",
-                    status=seen.status,
-                    reason=seen.reason,
-                )
+    def _observe(self, refs: Sequence[ObjectRef]) -> list[Present | Absent]:
+        """What stands under these names now: one by one, or one list per kind for many."""
+        if len(refs) <= _ONE_BY_ONE:
+            return [_answered(self._cluster.api.get(ref)) for ref in refs]
+        found: dict[ObjectRef, Present] = {}
+        for kind in dict.fromkeys(ref.kind for ref in refs):
+            listing = self._cluster.api.list(kind, self._namespace)
+            if isinstance(listing, Failed):
+                raise _unobserved(listing)
+            for item in listing.items:
+                # Items of a list do not carry their kind.
+                body = {"kind": kind, **item}
+                found[ref_of(body, namespace=self._namespace)] = Present(body=body, raw=b"")
+        return [found.get(ref, Absent(ref=ref)) for ref in refs]
 
-    def _observe_deleted(self, item: Captured) -> str:
-        """What stands under that name now: gone, terminating, or another object."""
-        seen = self._cluster.api.get(item.ref)
-        match seen:
-            case Absent():
-                return "absent"
-            case Present():
-                metadata = seen.body["metadata"]
-                if metadata["uid"] != item.uid:
-                    return f"replaced by {metadata['uid']}"
-                return "terminating" if "deletionTimestamp" in metadata else "present"
-            case Failed():
-                raise ClusterUnavailableError(
-                    f"{item.ref}: deletion cannot be observed: {seen.message}",
-                    status=seen.status,
-                    reason=seen.reason,
-                )
+
+_ONE_BY_ONE = 2
+
+
+def _answered(read: Present | Absent | Failed) -> Present | Absent:
+    if isinstance(read, Failed):
+        raise _unobserved(read)
+    return read
+
+
+def _unobserved(failed: Failed) -> ClusterUnavailableError:
+    return ClusterUnavailableError(
+        f"the effect cannot be observed: {failed.what}: {failed.message}",
+        status=failed.status,
+        reason=failed.reason,
+    )
+
+
+def _created(ref: ObjectRef, acknowledged: Present, seen: Present | Absent) -> Present:
+    if isinstance(seen, Absent):
+        raise ClusterError(f"{ref} was acknowledged and is not there", reason="NotFound")
+    if seen.body["metadata"]["uid"] != acknowledged.body["metadata"]["uid"]:
+        raise GuardRefusedError(f"{ref} was replaced by another object while creating")
+    return seen
+
+
+def _deleted(item: Captured, seen: Present | Absent) -> str:
+    """Gone, terminating, or another object under that name."""
+    if isinstance(seen, Absent):
+        return "absent"
+    metadata = seen.body["metadata"]
+    if metadata["uid"] != item.uid:
+        return f"replaced by {metadata['uid']}"
+    return "terminating" if "deletionTimestamp" in metadata else "present"
