@@ -275,9 +275,7 @@ def _go_syntax(text: str, error: json.JSONDecodeError) -> str:
     rest = text[error.pos :]
     if not rest.strip():
         return "unexpected end of JSON input"
-    place = (
-        "after top-level value" if error.msg == "Extra data" else "looking for beginning of value"
-    )
+    place = _GO_PLACES.get(error.msg, "looking for beginning of value")
     found = rest.lstrip()[0]
     shown = {"'": "'\\''", "\n": "'\\n'", "\t": "'\\t'"}.get(found, f"'{found}'")
     return f"invalid character {shown} {place}"

@@ -198,7 +198,7 @@ class Registry:
         validation.check_update(table, value, old, subresource=subresource, external=external)
         if not subresource and resource == "services":
             self._addresses.assign(value, old, self.store.list("services"))
-        if table.generation and not subresource and _specification(value) != _specification(old):
+        if table.generation and not subresource and _respecified(table, old, value):
             value["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if value == old:
             return old
@@ -408,6 +408,15 @@ def _merge_for_update(
         else:
             value.pop("status", None)
     return value
+
+
+def _respecified(table: Resource, old: JsonObject, value: JsonObject) -> bool:
+    """Whether the update changes what is asked for; putting a pod on a node does not."""
+    before, after = _specification(old), _specification(value)
+    if table.key == "pods" and not before["spec"].get("nodeName"):
+        before["spec"] = {**before["spec"], "nodeName": after["spec"].get("nodeName", "")}
+        after["spec"] = {"nodeName": "", **after["spec"]}
+    return before != after
 
 
 def _specification(value: JsonObject) -> JsonObject:

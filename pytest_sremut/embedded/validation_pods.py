@@ -29,8 +29,8 @@ HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 UPDATE_SENTENCE = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
-    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it "
-    "was previously negative)"
+    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set "
+    "to 1 if it was previously negative)"
 )
 _ENV_NAME = re.compile(r"[ -<>-~]+\Z")
 
