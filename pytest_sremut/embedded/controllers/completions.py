@@ -11,18 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..jsonvalue import JsonObject
+from .objects import whole
 
 __all__ = ["INDEX", "compress", "expand", "free_indexes", "index_of", "with_index"]
 
+MAX_INDEX = 1_000_000
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def expand(text: str) -> set[int]:
-    """The indexes that ``0-2,4`` names."""
+    """The indexes that ``0-2,4`` names; parts that are no indexes name none."""
     done: set[int] = set()
-    for part in filter(None, text.split(",")):
+    for part in text.split(","):
         first, _, last = part.partition("-")
-        done.update(range(int(first), int(last or first) + 1))
+        start, end = whole(first), whole(last or first)
+        if start is not None and end is not None and end <= MAX_INDEX:
+            done.update(range(start, end + 1))
     return done
 
 
@@ -39,8 +43,7 @@ def compress(indexes: Iterable[int]) -> str:
 
 def index_of(pod: JsonObject) -> int | None:
     """The index that a pod works on, or ``None``."""
-    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
-    return int(text) if text.isascii() and text.isdecimal() else None
+    return whole((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
 
 
 def free_indexes(total: int, done: set[int], busy: Iterable[JsonObject], count: int) -> list[int]:

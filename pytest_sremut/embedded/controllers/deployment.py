@@ -32,24 +32,10 @@ from .objects import (
     safe_hash,
     without_owner,
 )
+from .revision import HASH_LABEL, REVISION, annotate, annotate_scale, bare, revision_of
 from .rollout import by_age, wanted
 
 __all__ = ["DeploymentController"]
-
-HASH_LABEL = "pod-template-hash"
-REVISION = "deployment.kubernetes.io/revision"
-REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
-NOT_COPIED = frozenset(
-    {
-        "kubectl.kubernetes.io/last-applied-configuration",
-        REVISION,
-        REVISION_HISTORY,
-        rollout.DESIRED,
-        rollout.MAX_REPLICAS,
-        "deprecated.deployment.rollback.to",
-    }
-)
-HISTORY_CHARACTERS = 2000
 
 
 class DeploymentController(Controller[Key]):
@@ -216,8 +202,8 @@ class DeploymentController(Controller[Key]):
         self, deployment: JsonObject, owned: Iterable[JsonObject]
     ) -> tuple[JsonObject | None, list[JsonObject]]:
         """The new ReplicaSet, if it is there, and the old ones."""
-        template = _bare(deployment["spec"]["template"])
-        new = next((x for x in by_age(owned) if _bare(x["spec"]["template"]) == template), None)
+        template = bare(deployment["spec"]["template"])
+        new = next((x for x in by_age(owned) if bare(x["spec"]["template"]) == template), None)
         return new, [item for item in owned if item is not new]
 
     def _with_new(
@@ -225,7 +211,7 @@ class DeploymentController(Controller[Key]):
     ) -> tuple[JsonObject, JsonObject, list[JsonObject]]:
         """The Deployment, its new ReplicaSet (made if need be) and the old ones."""
         new, old = self._split(deployment, owned)
-        revision = str(max(map(_revision, old), default=0) + 1)
+        revision = str(max(map(revision_of, old), default=0) + 1)
         if new is None:
             new = self._make(deployment, old, revision)
             reason = "NewReplicaSetCreated"
@@ -233,14 +219,14 @@ class DeploymentController(Controller[Key]):
         else:
             current = new
 
-            def annotate(value: JsonObject) -> None:
-                _annotate(deployment, value, revision)
+            def follow(value: JsonObject) -> None:
+                annotate(deployment, value, revision)
                 minimum = deployment["spec"].get("minReadySeconds", 0)
                 if value["spec"].get("minReadySeconds", 0) != minimum:
                     value["spec"]["minReadySeconds"] = minimum
 
-            new = self._change(current, annotate)
-            revision = str(_revision(new))
+            new = self._change(current, follow)
+            revision = str(revision_of(new))
             untold = deploymentstatus.has_deadline(deployment) and not condition(
                 deployment, "Progressing"
             )
@@ -263,7 +249,7 @@ class DeploymentController(Controller[Key]):
         name, namespace = deployment["metadata"]["name"], deployment["metadata"]["namespace"]
         template = clone(deployment["spec"]["template"])
         collisions = (deployment.get("status") or {}).get("collisionCount", 0)
-        code = safe_hash(_bare(template), collisions)
+        code = safe_hash(bare(template), collisions)
         template.setdefault("metadata", {}).setdefault("labels", {})[HASH_LABEL] = code
         selector = clone(deployment["spec"]["selector"])
         selector.setdefault("matchLabels", {})[HASH_LABEL] = code
@@ -280,8 +266,8 @@ class DeploymentController(Controller[Key]):
         }
         if deployment["spec"].get("minReadySeconds"):
             body["spec"]["minReadySeconds"] = deployment["spec"]["minReadySeconds"]
-        _annotate(deployment, body, revision)
-        _annotate_scale(deployment, body)
+        annotate(deployment, body, revision)
+        annotate_scale(deployment, body)
         try:
             made = self.registry.create("replicasets.apps", namespace, body)
         except ApiStatus as refused:
@@ -306,7 +292,7 @@ class DeploymentController(Controller[Key]):
 
         def change(value: JsonObject) -> None:
             value["spec"]["replicas"] = size
-            _annotate_scale(deployment, value)
+            annotate_scale(deployment, value)
 
         changed = self._change(replicaset, change)
         if size != before:
@@ -324,7 +310,7 @@ class DeploymentController(Controller[Key]):
         limit = deployment["spec"].get("revisionHistoryLimit")
         if limit is None:
             return
-        kept = sorted((item for item in old if not deleting(item)), key=_revision)
+        kept = sorted((item for item in old if not deleting(item)), key=revision_of)
         for item in kept[: max(0, len(kept) - limit)]:
             status = item.get("status") or {}
             seen = status.get("observedGeneration", 0) >= item["metadata"]["generation"]
@@ -369,38 +355,3 @@ class DeploymentController(Controller[Key]):
             "deployments.apps", *key_of(deployment), change, subresource="status"
         )
         return changed if changed is not None else deployment
-
-
-def _bare(template: JsonObject) -> JsonObject:
-    """A template without the hash label, for comparing."""
-    metadata = dict(template.get("metadata") or {})
-    labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k != HASH_LABEL}
-    return {**template, "metadata": {**metadata, "labels": labels}}
-
-
-def _revision(replicaset: JsonObject) -> int:
-    text = (replicaset["metadata"].get("annotations") or {}).get(REVISION, "0")
-    return int(text) if text.isascii() and text.isdecimal() else 0
-
-
-def _annotate(deployment: JsonObject, replicaset: JsonObject, revision: str) -> None:
-    """Copy the Deployment's annotations and raise the revision, in place."""
-    annotations = replicaset["metadata"].setdefault("annotations", {})
-    for name, text in (deployment["metadata"].get("annotations") or {}).items():
-        if name not in NOT_COPIED:
-            annotations[name] = text
-    before = _revision(replicaset)
-    if before < int(revision):
-        if before:
-            history = [*filter(None, annotations.get(REVISION_HISTORY, "").split(",")), str(before)]
-            while len(",".join(history)) > HISTORY_CHARACTERS:
-                history.pop(0)
-            annotations[REVISION_HISTORY] = ",".join(history)
-        annotations[REVISION] = revision
-
-
-def _annotate_scale(deployment: JsonObject, replicaset: JsonObject) -> None:
-    annotations = replicaset["metadata"].setdefault("annotations", {})
-    total = wanted(deployment)
-    annotations[rollout.DESIRED] = str(total)
-    annotations[rollout.MAX_REPLICAS] = str(total + rollout.max_surge(deployment))

@@ -37,12 +37,14 @@ __all__ = [
     "ready_since",
     "resolve_count",
     "safe_hash",
+    "whole",
     "without_owner",
 ]
 
 Key = tuple[str, str]
 """Namespace and name of an object; the namespace of a cluster-wide one is empty."""
 
+MAX_DIGITS = 18
 HASH_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 FNV32_OFFSET, FNV32_PRIME = 0x811C9DC5, 0x01000193
 
@@ -182,13 +184,19 @@ def container_statuses(pod: JsonObject) -> Iterable[JsonObject]:
 # Numbers and hashes
 
 
+def whole(text: str) -> int | None:
+    """The number that `text` writes in plain digits; ``None`` if it writes none of sane length."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else None
+
+
 def resolve_count(value: Any, total: int, *, round_up: bool) -> int:
     """An int-or-percent (``3``, ``"25%"``) of `total`; what is neither counts as zero."""
     if isinstance(value, int):
         return value
-    if not isinstance(value, str) or not value.endswith("%") or not value[:-1].isdecimal():
+    percent = whole(value[:-1]) if isinstance(value, str) and value.endswith("%") else None
+    if percent is None:
         return 0
-    share = int(value[:-1]) * total
+    share = percent * total
     return -(-share // 100) if round_up else share // 100
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..jsonvalue import JsonObject
-from .objects import resolve_count
+from .objects import resolve_count, whole
 
 __all__ = [
     "DESIRED",
@@ -85,8 +85,7 @@ def desired(replicaset: JsonObject) -> int | None:
 
 
 def _annotated(replicaset: JsonObject, annotation: str) -> int | None:
-    text = (replicaset["metadata"].get("annotations") or {}).get(annotation, "")
-    return int(text) if text.isascii() and text.isdecimal() else None
+    return whole((replicaset["metadata"].get("annotations") or {}).get(annotation, ""))
 
 
 def new_replicas(deployment: JsonObject, everything: Iterable[JsonObject], new: int) -> int:

@@ -29,6 +29,7 @@ from .objects import (
     pod_available,
     pod_ready,
     pod_terminal,
+    whole,
 )
 from .podcontrol import PodControl, namespace_going
 
@@ -209,5 +210,5 @@ def _revision(pod: JsonObject) -> str:
 
 
 def _ordinal(pod: JsonObject) -> int:
-    text = str(pod["metadata"]["name"]).rpartition("-")[2]
-    return int(text) if text.isascii() and text.isdecimal() else -1
+    number = whole(str(pod["metadata"]["name"]).rpartition("-")[2])
+    return -1 if number is None else number

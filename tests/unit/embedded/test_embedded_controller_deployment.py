@@ -373,3 +373,23 @@ def test_each_application_costs_a_few_writes() -> None:
         assert cluster.registry.revision - before <= 27 * 20
 
     run(body)
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "9" * 5000, "\u0663"])
+def test_annotations_that_are_no_numbers_stop_nothing(text: str) -> None:
+    async def body(cluster: Cluster) -> None:
+        cluster.create("deployments.apps", deployment())
+        await cluster.settle()
+        (owned,) = cluster.list("replicasets.apps")
+        spoiled = dict.fromkeys(owned["metadata"]["annotations"], text)
+        name = owned["metadata"]["name"]
+        cluster.change(
+            "replicasets.apps", name, lambda x: x["metadata"].update(annotations=spoiled)
+        )
+        cluster.change("deployments.apps", "web", image("2"))
+        cluster.scale("deployments.apps", "web", 3)
+        await cluster.settle()
+        assert len(cluster.pods()) == 3
+        assert progressing(cluster)[1] == "NewReplicaSetAvailable"
+
+    run(body)

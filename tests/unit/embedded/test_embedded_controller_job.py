@@ -322,3 +322,8 @@ def test_a_deadline_before_the_end_of_the_backoff_counts() -> None:
         assert status(cluster)["failed"] == 1
 
     run(body)
+
+
+@given(st.text(alphabet="0123456789-,x ", max_size=60))
+def test_any_text_names_some_indexes(text: str) -> None:
+    assert all(index >= 0 for index in completions.expand(text))

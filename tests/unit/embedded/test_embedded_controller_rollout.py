@@ -41,7 +41,7 @@ def test_percentages_round_up_for_surge_and_down_for_missing(
     assert resolve_count(value, total, round_up=False) == down
 
 
-@pytest.mark.parametrize("value", [None, "x%", "%", "5", 1.5, []])
+@pytest.mark.parametrize("value", [None, "x%", "%", "5", 1.5, [], "9" * 5000 + "%"])
 def test_what_is_no_count_is_none(value: Any) -> None:
     assert resolve_count(value, 10, round_up=True) == 0
 
