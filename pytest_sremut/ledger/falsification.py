@@ -1,4 +1,4 @@
-"""Evaluates a study's own frozen falsification rules. For each reading the first that applies fires.
+"""Evaluates a study's own frozen falsification rules; for each reading the first that applies.
 
 A rule about repetitions speaks of a whole cell of the table (mutant, state, grader), every other of
 one reading. Nothing here changes a verdict. Pure.

@@ -4,7 +4,9 @@ Rules kept here:
 - a mutant is *killed* by a grader when every valid faulted reading rejects it, *survived* when
   every one accepts it, *unstable* when they differ (reported, never averaged, and not killed),
   and *unscored* when any of them is an ERROR or there is none;
-- no scored mutant means no score: never 100 %, never 0 %;
+- *unproven* when evidence of it is damaged and what is left does not show that it survived: it
+  stays in the denominator and is not killed, so that damage never makes a score better;
+- no mutant with a valid reading means no score: never 100 %, never 0 %;
 - counts come before percentages, and the denominator is always stated.
 """
 
@@ -37,6 +39,7 @@ class Fate(StrEnum):
     SURVIVED = "survived"
     UNSTABLE = "unstable"
     UNSCORED = "unscored"
+    UNPROVEN = "unproven"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +57,18 @@ class MutantFate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Killed of scored mutants, for one grader."""
+    """Killed of scored mutants, for one grader. The unproven ones are among the scored."""
 
     grader: str
     killed: int
     scored: int
     unscored: int
+    unproven: int = 0
 
     @property
     def percent(self) -> float | None:
-        """None when nothing was scored: an absence of data is not a score."""
-        return 100.0 * self.killed / self.scored if self.scored else None
+        """None when nothing was read: an absence of data is not a score."""
+        return 100.0 * self.killed / self.scored if self.scored > self.unproven else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +96,9 @@ def fates(
     attempts: Iterable[AttemptFact], *, graders: Sequence[str], mutants: Sequence[str]
 ) -> list[MutantFate]:
     """The fate of every mutant under every grader, in the order given."""
-    valid = [attempt for attempt in attempts if attempt.valid]
+    given = list(attempts)
+    valid = [attempt for attempt in given if attempt.valid]
+    damaged = {attempt.mutant for attempt in given if attempt.damaged}
     result: list[MutantFate] = []
     for grader in graders:
         for mutant in mutants:
@@ -110,7 +116,7 @@ def fates(
                 MutantFate(
                     grader=grader,
                     mutant=mutant,
-                    fate=_fate(counts),
+                    fate=_fate(counts, damaged=mutant in damaged),
                     accepted=counts[Verdict.ACCEPT],
                     rejected=counts[Verdict.REJECT],
                     errors=counts[Verdict.ERROR],
@@ -120,12 +126,12 @@ def fates(
     return result
 
 
-def _fate(counts: dict[Verdict, int]) -> Fate:
+def _fate(counts: dict[Verdict, int], *, damaged: bool) -> Fate:
     if counts[Verdict.ERROR] or not sum(counts.values()):
-        return Fate.UNSCORED
-    if counts[Verdict.ACCEPT] and counts[Verdict.REJECT]:
-        return Fate.UNSTABLE
-    return Fate.SURVIVED if counts[Verdict.ACCEPT] else Fate.KILLED
+        return Fate.UNPROVEN if damaged else Fate.UNSCORED
+    if counts[Verdict.ACCEPT]:
+        return Fate.UNSTABLE if counts[Verdict.REJECT] else Fate.SURVIVED
+    return Fate.UNPROVEN if damaged else Fate.KILLED
 
 
 def score(grader: str, all_fates: Iterable[MutantFate]) -> Score:
@@ -137,6 +143,7 @@ def score(grader: str, all_fates: Iterable[MutantFate]) -> Score:
         killed=sum(item.fate is Fate.KILLED for item in own),
         scored=len(own) - unscored,
         unscored=unscored,
+        unproven=sum(item.fate is Fate.UNPROVEN for item in own),
     )
 
 

@@ -2,17 +2,18 @@
 
 | reading | circumstance | meaning |
 |---|---|---|
-| an oracle rejects where ACCEPT was predicted | every pod Running | the prediction is falsified |
+| an oracle rejects, ACCEPT predicted | every pod Running | the prediction is falsified |
 | | a pod not Running that recovers by itself | HARNESS_TIMING_FAILURE |
 | | a pod not Running that never recovers | a research verdict |
 | | the sampler saw nothing near it | a person looks |
-| an oracle accepts where REJECT was predicted | the contract rejects | the prediction is falsified |
+| an oracle accepts, REJECT predicted | the contract rejects | the prediction is falsified |
 | | the contract passes, the mutant was active | the contract is insufficient |
 | | the contract passes, the mutant was not active | MUTANT_ACTIVATION_FAILURE |
 | | there is no contract reading | the prediction is falsified |
 | an oracle rejects a mutant as predicted | the contract passes | a person looks |
-| the contract passes where REJECT was predicted | the mutant was (not) active | as above |
-| the contract rejects where PASS was predicted | | a person looks |
+| the contract passes, REJECT predicted | the mutant was (not) active | as above |
+| | what should be violated was not evaluated | a person looks |
+| the contract rejects, PASS predicted | | a person looks |
 | the contract violates another set | | the prediction is falsified |
 | an oracle ends in an ERROR | | a person looks: an error is no verdict |
 
@@ -119,11 +120,12 @@ def contract_meaning(
 
     An invariant that was not evaluated cannot be missing from the violated set.
     """
+    visible = predicted_violated - observed.not_evaluated
     if observed.verdict is not predicted:
-        if observed.verdict is ContractVerdict.PASS:
+        if observed.verdict is ContractVerdict.PASS and (visible or not predicted_violated):
             return _both_pass(active)
         return Meaning.INVESTIGATE
-    if observed.violated != predicted_violated - observed.not_evaluated:
+    if observed.violated != visible:
         return Meaning.PREDICTION_FALSIFIED
     return None
 

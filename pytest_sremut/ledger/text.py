@@ -163,8 +163,9 @@ def _scores(study: Study, everything: Sequence[MutantFate]) -> Iterator[tuple[st
     for grader, use in uses.items():
         result = score(grader, everything)
         percent = "no score" if result.percent is None else f"{result.percent:.1f} %"
-        unscored = f"{result.unscored} unscored" if result.unscored else ""
-        yield (grader, f"{result.killed} of {result.scored}", percent, use, unscored)
+        notes = [f"{result.unscored} unscored"] if result.unscored else []
+        notes += [f"{result.unproven} unproven (evidence is damaged)"] if result.unproven else []
+        yield (grader, f"{result.killed} of {result.scored}", percent, use, ", ".join(notes))
 
 
 def _disagreement_lines(attempts: Sequence[AttemptFact]) -> Iterator[str]:

@@ -1,0 +1,174 @@
+"""What was not evaluated, and what that leaves unproved. Each limit is counted against a whole.
+
+A REJECT is unaffected by an invariant that was not evaluated, since one violation suffices; a PASS
+is not: it holds only for the invariants that were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_sremut.ledger.judge import Judged, JudgedStudy
+from pytest_sremut.ledger.model import AttemptFact, StateFact
+from pytest_sremut.ledger.scores import Fate, MutantFate
+from pytest_sremut.ledger.sources import Sources
+from pytest_sremut.ledger.surprises import Meaning
+from pytest_sremut.study.cells import runs
+from pytest_sremut.study.verdict import ContractVerdict, State
+
+__all__ = ["limits"]
+
+
+def limits(
+    judged: Judged, study: JudgedStudy, fates: list[MutantFate], sources: Sources
+) -> list[dict[str, Any]]:
+    """Every limit of one study's ledger, with how much of what it concerns."""
+    states = [
+        (attempt, attempt.states[state])
+        for attempt in study.counted
+        for state in study.study.states
+        if state in attempt.states
+    ]
+    found = [
+        *_regime(judged),
+        *_runs(study),
+        *_invariants(states, sources),
+        *_not_read(states, sources),
+        *_activation(states, sources),
+        *_unscored(fates),
+        *_silent_sampler(study),
+    ]
+    return [{"from": [], **item} for item in found]
+
+
+def _limit(name: str, count: int, of: int, leaves: str) -> dict[str, Any]:
+    return {"limit": name, "count": count, "of": of, "leaves": leaves}
+
+
+def _regime(judged: Judged) -> Iterator[dict[str, Any]]:
+    total = sum(len(study.attempts) for study in judged.studies)
+    if judged.kind == "EXPLORATORY":
+        yield _limit(
+            "exploratory",
+            total,
+            total,
+            "nothing here confirms a prediction: none was provably fixed beforehand",
+        )
+    elif judged.kind == "PUBLISHED":
+        yield _limit(
+            "published",
+            total,
+            total,
+            "figures are as somebody published them: no raw object, no timeline, no token was seen",
+        )
+
+
+def _runs(study: JudgedStudy) -> Iterator[dict[str, Any]]:
+    planned = list(runs(study.study))
+    without = [run for run in planned if not any(a.valid for a in study.at(run.id))]
+    if without:
+        yield _limit(
+            "run-without-valid-attempt",
+            len(without),
+            len(planned),
+            "nothing is known of these runs, and none of them is in a score",
+        )
+    damaged = [attempt for attempt in study.attempts if attempt.damaged]
+    if damaged:
+        yield _limit(
+            "damaged-attempt",
+            len(damaged),
+            len(study.attempts),
+            "their mutants count as not killed unless they are known to have survived",
+        )
+
+
+def _invariants(
+    states: list[tuple[AttemptFact, StateFact]], sources: Sources
+) -> Iterator[dict[str, Any]]:
+    read = [fact for _, fact in states if fact.contract is not None]
+    missing = Counter(
+        name for fact in read if fact.contract for name in fact.contract.not_evaluated
+    )
+    for name, count in sorted(missing.items()):
+        without = [f for f in read if f.contract and name in f.contract.not_evaluated]
+        passes = sum(
+            f.contract is not None and f.contract.verdict is ContractVerdict.PASS for f in without
+        )
+        yield {
+            **_limit(
+                f"not-evaluated {name}",
+                count,
+                len(read),
+                f"{count - passes} REJECT stand, one violation suffices; {passes} PASS say nothing "
+                f"about {name}",
+            ),
+            "from": sources.ranges(fact.source for fact in without),
+        }
+
+
+def _not_read(
+    states: list[tuple[AttemptFact, StateFact]], sources: Sources
+) -> Iterator[dict[str, Any]]:
+    without = [fact for _, fact in states if fact.contract is None]
+    if without:
+        yield {
+            **_limit(
+                "contract-not-read",
+                len(without),
+                len(states),
+                "no false accept and no false reject can be told there",
+            ),
+            "from": sources.ranges(fact.source for fact in without),
+        }
+    silent = [fact for _, fact in states if fact.window is None]
+    if silent:
+        yield {
+            **_limit(
+                "no-workload-window", len(silent), len(states), "no rate and no retained volume"
+            ),
+            "from": sources.ranges(fact.source for fact in silent),
+        }
+
+
+def _activation(
+    states: list[tuple[AttemptFact, StateFact]], sources: Sources
+) -> Iterator[dict[str, Any]]:
+    faulted = [fact for _, fact in states if fact.state is State.FAULTED]
+    unasked = [fact for fact in faulted if not fact.activation]
+    if unasked:
+        yield {
+            **_limit(
+                "activation-not-recorded",
+                len(unasked),
+                len(faulted),
+                "that the mutant was active rests on whoever says so",
+            ),
+            "from": sources.ranges(fact.source for fact in unasked),
+        }
+
+
+def _unscored(fates: list[MutantFate]) -> Iterator[dict[str, Any]]:
+    unscored = Counter(item.grader for item in fates if item.fate is Fate.UNSCORED)
+    totals = Counter(item.grader for item in fates)
+    for grader, count in sorted(unscored.items()):
+        yield _limit(
+            f"unscored-mutants {grader}",
+            count,
+            totals[grader],
+            "they are not in its score: no valid reading, or one that is an error",
+        )
+
+
+def _silent_sampler(study: JudgedStudy) -> Iterator[dict[str, Any]]:
+    asked = [item for item in study.surprises if item.observed == "REJECT"]
+    silent = [item for item in asked if item.meaning is Meaning.INVESTIGATE]
+    if silent:
+        yield _limit(
+            "unexplained-rejection",
+            len(silent),
+            len(asked),
+            "whether the harness or the grader caused it cannot be told from the timeline",
+        )

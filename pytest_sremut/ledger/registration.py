@@ -1,0 +1,90 @@
+"""Under which regime the records stand, and what their registration says of itself.
+
+What was checked when the runs were made is repeated as recorded; only the order of times is looked
+at again, because it can be: prediction token, tree token, first mutation. A registration of
+published figures is as somebody published it and was not verified here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pytest_sremut.ledger.judge import Judged, JudgedStudy
+from pytest_sremut.ledger.model import PUBLISHED
+from pytest_sremut.ledger.sources import Sources
+
+__all__ = ["HEADLINES", "registration"]
+
+HEADLINES: Final[Mapping[str, str]] = {
+    "": "no record: nothing was registered and nothing run",
+    "EXPLORATORY": "EXPLORATORY: no registration, nothing here confirms a prediction",
+    "PREREGISTERED": "pre-registered: predictions were fixed before the first run, not sealed",
+    "SEALED": "sealed: registered, guarded and anchored",
+    PUBLISHED: "PUBLISHED: transcribed from published figures, neither run nor verified here",
+}
+
+
+def registration(judged: Judged, study: JudgedStudy, sources: Sources) -> dict[str, Any]:
+    """The registration of one study's records."""
+    blocks = _distinct(attempt.registration_facts for attempt in study.attempts)
+    mutations = [_instant(attempt.first_mutation) for attempt in study.attempts]
+    first = min((at for at in mutations if at is not None), default=None)
+    return {
+        "kind": judged.kind or None,
+        "headline": HEADLINES.get(judged.kind, judged.kind),
+        "records": blocks,
+        "first_mutation": None if first is None else _text(first),
+        "order": [order for block in blocks for order in _order(block, first)],
+        "from": sources.ranges(attempt.source for attempt in study.attempts),
+    }
+
+
+def _distinct(blocks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    for block in blocks:
+        if block and block not in found:
+            found.append(block)
+    return sorted(found, key=lambda block: str(block.get("digest", "")))
+
+
+def _order(block: Mapping[str, Any], first: datetime | None) -> list[dict[str, Any]]:
+    """Each stamped time beside the first mutation; `before` None where either is not known."""
+    return [
+        {
+            "stamp": name,
+            "time": _text(at),
+            "before_first_mutation": None if first is None else at < first,
+        }
+        for name, at in sorted(_stamps(block), key=lambda item: (item[1], item[0]))
+    ]
+
+
+def _stamps(block: Mapping[str, Any]) -> list[tuple[str, datetime]]:
+    found: list[tuple[str, Any]] = []
+    for name in ("predictions", "tree"):
+        token = block.get(name)
+        if isinstance(token, Mapping):
+            found.append((name, token.get("gen_time")))
+    published = block.get("as_published")
+    if isinstance(published, Mapping):
+        tokens = published.get("tokens")
+        for token in tokens if isinstance(tokens, list) else []:
+            if isinstance(token, Mapping):
+                found.append((str(token.get("covers", "")), token.get("gen_time")))
+        for name in ("prediction_document_utc", "pre_execution_tree_utc"):
+            found.append((name.removesuffix("_utc").replace("_", " "), published.get(name)))
+    return [(name, at) for name, text in found if (at := _instant(text)) is not None]
+
+
+def _instant(text: Any) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return at if at.tzinfo is not None else None
+
+
+def _text(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
