@@ -7,10 +7,11 @@ that a mistake in a file is a collection error and never a finding.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pytest_sremut.study.benchmarks import benchmark_pins, check_declared, check_protocol
 from pytest_sremut.study.contracts import load_contract
 from pytest_sremut.study.model import Mutant, MutantRegistry, OracleSpec, Study, Target
 from pytest_sremut.study.names import (
@@ -26,6 +27,7 @@ from pytest_sremut.study.profiles import protocols
 from pytest_sremut.study.registry import load_registry
 from pytest_sremut.study.schema import validate
 from pytest_sremut.study.verdict import State
+from pytest_sremut.study.yamlevents import Step
 from pytest_sremut.study.yamlfile import YamlFile, read_yaml
 
 __all__ = ["load_study"]
@@ -49,7 +51,10 @@ def load_study(root: Path, file: PurePosixPath) -> Study:
             ("id",), found=value["id"], allowed=f"{file.parent.name}, the name of its directory"
         )
     _check_application(source)
-    _check_fault(source)
+    _check_fault(source, ("fault",))
+    for name, profile in value["profiles"].items():
+        if "fault" in profile:
+            _check_fault(source, ("profiles", name, "fault"))
     target = _target(value["target"])
     frozen = {"study": file, **_referenced(value)}
     registry = load_registry(root, frozen["mutants"])
@@ -72,6 +77,7 @@ def load_study(root: Path, file: PurePosixPath) -> Study:
         profiles=protocols(source, contract),
         predictions=None,
         frozen=frozen,
+        benchmark=benchmark_pins(source),
     )
     if "predictions" not in frozen:
         return study
@@ -115,11 +121,16 @@ def _check_application(source: YamlFile) -> None:
         )
 
 
-def _check_fault(source: YamlFile) -> None:
-    name: str = source.value["fault"]
-    own = [fault.value for fault in Fault]
-    if not name.startswith("sregym:") and name not in own:
-        raise source.error(("fault",), found=name, allowed=f"{', '.join(own)}, or sregym:NAME")
+def _check_fault(source: YamlFile, path: tuple[Step, ...]) -> None:
+    name: Any = source.value
+    for step in path:
+        name = name[step]
+    own = ", ".join(fault.value for fault in Fault)
+    benchmark, colon, _ = name.partition(":")
+    if colon:
+        check_declared(source, path, found=name, benchmark=benchmark)
+    elif name not in list(Fault):
+        raise source.error(path, found=name, allowed=f"{own}, or sregym:NAME")
 
 
 def _check_captured(source: YamlFile, target: Target, registry: MutantRegistry) -> None:
@@ -152,7 +163,7 @@ def _chosen(source: YamlFile, registry: MutantRegistry) -> tuple[Mutant, ...]:
 
 def _oracles(source: YamlFile) -> tuple[OracleSpec, ...]:
     entries: Mapping[str, Mapping[str, Any]] = source.value["oracles"]
-    default = source.value.get("instruments", [instrument.value for instrument in Instrument])
+    default = source.value.get("instruments", ["in-process", "isolated"])
     folded: dict[str, str] = {}
     for name, entry in entries.items():
         path = ("oracles", name)
@@ -173,10 +184,21 @@ def _oracles(source: YamlFile) -> tuple[OracleSpec, ...]:
             of=tuple(entry.get("of", ())),
             arguments=entry.get("arguments", {}),
             problem=entry.get("problem", {}),
-            instruments=tuple(Instrument(one).value for one in entry.get("instruments", default)),
+            instruments=_instruments(source, name, entry.get("instruments", default)),
+            absent=tuple(entry.get("absent", ())),
+            diagnostic=entry.get("diagnostic", ""),
+            capture_baseline=entry.get("capture_baseline", True),
         )
         for name, entry in entries.items()
     )
+
+
+def _instruments(source: YamlFile, name: str, chosen: Sequence[str]) -> tuple[str, ...]:
+    """The instruments of an oracle, which must speak the protocol that it is written for."""
+    entry: Mapping[str, Any] = source.value["oracles"][name]
+    instruments = tuple(Instrument(one) for one in chosen)
+    check_protocol(source, name, entry, instruments)
+    return tuple(instrument.value for instrument in instruments)
 
 
 def _check_use(source: YamlFile, name: str, entry: Mapping[str, Any]) -> None:
@@ -188,7 +210,7 @@ def _check_use(source: YamlFile, name: str, entry: Mapping[str, Any]) -> None:
             found=use,
             allowed=", ".join(f"reference:{oracle}" for oracle in known),
         )
-    if use != ALL_OF and "of" in entry:
+    if use.startswith("reference:") and "of" in entry:
         raise source.error(
             ("oracles", name, "of"), found=f"`of` beside use {use}", allowed=f"`of` with {ALL_OF}"
         )

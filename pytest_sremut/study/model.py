@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from pytest_sremut.study.names import Instrument
 from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, State, Verdict
 
 __all__ = [
+    "BenchmarkPins",
     "Cell",
     "Contract",
     "Invariant",
@@ -79,6 +81,8 @@ class Protocol:
     sampler_interval: float
     deadlines: Mapping[str, float]  # invariant id -> seconds, over the contract's own
     workload: Workload
+    fault: str = ""  # another injector than the study's, for explorations; "": the study's
+    chaos_kills: int = 0  # pods killed at random whenever the state was changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +90,31 @@ class OracleSpec:
     """One grader under audit.
 
     `use` names it: `reference:pods-and-deployments`, `reference:service-endpoints`, `all-of`,
-    `sregym:CLASS`, `python:package.module:Class`.
+    `BENCHMARK:CLASS` (`sregym:MitigationOracle`), `python:package.module:Class`.
     """
 
     id: str  # "O1"
     use: str
-    of: tuple[str, ...] = ()  # for all-of: ids of other oracles of the study
+    of: tuple[str, ...] = ()  # ids of other oracles: of all-of, or passed to a class's constructor
     arguments: Mapping[str, Any] = field(default_factory=dict)
     problem: Mapping[str, Any] = field(default_factory=dict)
     instruments: tuple[str, ...] = ("in-process", "isolated")
+    # Of a benchmark's class only:
+    absent: tuple[str, ...] = ()  # attributes that its problem must not have, asserted before
+    diagnostic: str = ""  # a method called once more beside each reading; touches no verdict
+    capture_baseline: bool = True  # let it see the healthy state, where its class can
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkPins:
+    """Which benchmark a study audits, to the byte, and what its oracles are given."""
+
+    name: str  # the adapter: "sregym"
+    commit: str  # 40 hexadecimal digits
+    files: Mapping[str, str]  # path inside the checkout -> SHA-256
+    problem_class: str  # name of the class of the problem object
+    problem: Mapping[str, Any]  # attributes that every oracle's problem has
+    imports: str  # "light" or "full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +245,7 @@ class Study:
     profiles: Mapping[str, Protocol]
     predictions: Predictions | None
     frozen: Mapping[str, PurePosixPath]  # role -> file whose bytes a registration covers
+    benchmark: BenchmarkPins | None = None
 
     def oracle(self, oracle_id: str) -> OracleSpec:
         """The oracle of that id. Raises KeyError: callers pass ids from `cells`."""
@@ -233,3 +254,13 @@ class Study:
     def mutant(self, mutant_id: str) -> Mutant:
         """The mutant of that id. Raises KeyError: callers pass ids from `cells`."""
         return {mutant.id: mutant for mutant in self.mutants}[mutant_id]
+
+    def fault_of(self, profile: str) -> str:
+        """The injector under a profile; the study's own where the profile is unknown."""
+        protocol = self.profiles.get(profile)
+        return (protocol.fault if protocol else "") or self.fault
+
+    def needs_benchmark(self, profile: str) -> bool:
+        """Whether anything is taken from a benchmark's checkout under this profile."""
+        graded = any(Instrument(name).of_benchmark for o in self.oracles for name in o.instruments)
+        return graded or ":" in self.fault_of(profile)

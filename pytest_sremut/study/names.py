@@ -18,6 +18,7 @@ __all__ = [
     "Consequence",
     "Criterion",
     "Fault",
+    "Imports",
     "Instrument",
     "Measure",
     "ReferenceOracle",
@@ -34,7 +35,7 @@ RESERVED_ORACLE_IDS: Final = frozenset({"contract", "healthy", "faulted", "resto
 
 
 class Fault(StrEnum):
-    """Injectors of our own. `sregym:NAME` is an open form beside them."""
+    """Injectors of our own. `BENCHMARK:NAME` is an open form beside them."""
 
     DELETE_SERVICE_AND_RECYCLE_PODS = "delete-service-and-recycle-pods"
     """Delete the target Service, delete every pod of the namespace, wait for all to be ready."""
@@ -97,12 +98,35 @@ class ReferenceOracle(StrEnum):
 
 
 class Instrument(StrEnum):
-    """How an oracle is called."""
+    """How an oracle is called.
+
+    The first two speak our own protocol (a grader made of a context), the last two a benchmark's:
+    its unmodified classes, from the checkout that the user names, in worker processes only.
+    """
 
     IN_PROCESS = "in-process"
     """In this process."""
     ISOLATED = "isolated"
     """In a fresh process of its own, JSON in and out, with a hard limit."""
+    OWN = "own"
+    """A benchmark's class under our interpreter and our Kubernetes client."""
+    PINNED = "pinned"
+    """A benchmark's class under the benchmark's own interpreter and client."""
+
+    @property
+    def of_benchmark(self) -> bool:
+        """Whether it reads a benchmark's classes from a checkout."""
+        return self in (Instrument.OWN, Instrument.PINNED)
+
+
+class Imports(StrEnum):
+    """How a benchmark's packages are imported."""
+
+    LIGHT = "light"
+    """Packages that the adapter lists are entered without running their `__init__`: oracle files
+    are unmodified, and what else the benchmark needs to run its campaigns is not needed."""
+    FULL = "full"
+    """As the benchmark itself imports them, with everything it depends on."""
 
 
 class Measure(StrEnum):

@@ -56,6 +56,8 @@ def _protocol(
         sampler_interval=_seconds(source, (*path, "sampler")),
         deadlines=deadlines,
         workload=workload,
+        fault=entry.get("fault", ""),
+        chaos_kills=entry.get("chaos", {}).get("kill", 0),
     )
 
 

@@ -191,7 +191,7 @@ O1 = 'O1: {use: "reference:pods-and-deployments"}'
         (STUDY, O1, "O1: {use: all-of, of: [O1]}", "oracles.O1.of[0]", "O1", "O3, O4"),
         (STUDY, O1, "O1: {use: all-of, of: [O4]}", "oracles.O1.of", "a cycle among O1, O4",
          "do not contain themselves"),
-        (STUDY, O1, 'O1: {use: "sregym:X", of: [O3]}', "oracles.O1.of", "`of` beside",
+        (STUDY, O1, 'O1: {use: "python:a.b:C", of: [O3]}', "oracles.O1.of", "`of` beside",
          "all-of"),
         (STUDY, O1, O1 + '\n  o1: {use: "sregym:X"}', "oracles.o1", "o1", "more than case"),
         (STUDY, O1, O1 + '\n  Contract: {use: "sregym:X"}', "oracles.Contract", "Contract",
@@ -201,7 +201,7 @@ O1 = 'O1: {use: "reference:pods-and-deployments"}'
         (STUDY, "{expected_service_port: 9090}", "{expected_service_port: 0}",
          "oracles.O3.problem.expected_service_port", "0", "a port"),
         (STUDY, "instruments: [in-process, isolated]", "instruments: [by-hand]",
-         "instruments[0]", "by-hand", "in-process, isolated"),
+         "instruments[0]", "by-hand", "in-process, isolated, own, pinned"),
         # profiles and workload
         (STUDY, "    settle: 60s\n", "", "profiles.kind", "no key settle", "required"),
         (STUDY, "MS-I6: 8s", "MS-I7: 8s", "profiles.embedded.deadlines.MS-I7", "MS-I7", "MS-I1"),
