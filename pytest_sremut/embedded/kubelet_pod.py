@@ -205,6 +205,8 @@ class PodWorker:
             live.cancel()
             await asyncio.gather(live, return_exceptions=True)
             self._release()
+            for loop in (*self.containers, *self.init):
+                loop.record.give_up()
             self._flush()
             with suppress(ApiStatus):
                 self._node.registry.remove("pods", self.namespace, self.name, uid=self.uid)

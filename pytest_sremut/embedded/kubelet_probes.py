@@ -132,7 +132,7 @@ async def attempt(probe: Probe, target: Target) -> Result:
     connection, why = await _connect(host, port, probe.timeout)
     if connection is None:
         return Result(success=False, output=why)
-    connection[1].close()
+    await _hang_up(connection[1])
     return Result(success=True)
 
 
@@ -181,10 +181,16 @@ async def _http(action: JsonObject, timeout: float, target: Target) -> Result:
         why = "EOF" if isinstance(error, asyncio.IncompleteReadError) else str(error)
         return Result(success=False, output=f"Get {json.dumps(url)}: {why}")
     finally:
-        writer.close()
+        await _hang_up(writer)
     if 200 <= status < 400:
         return Result(success=True)
     return Result(success=False, output=f"HTTP probe failed with statuscode: {status}")
+
+
+async def _hang_up(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _status(reader: asyncio.StreamReader) -> int:

@@ -19,6 +19,7 @@ from .jsonvalue import JsonObject
 
 _PRESERVED = ("PodScheduled", "DisruptionTarget")
 _FINISHED = ("Succeeded", "Failed")
+STATUS_UNKNOWN = "ContainerStatusUnknown"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +40,20 @@ class ContainerRecord:
     def wait(self, reason: str, message: str) -> None:
         """The container does not run, for a reason."""
         self.state = {"waiting": {"reason": reason, "message": message}}
+
+    def give_up(self) -> None:
+        """The pod has been stopped; a container that is not seen to have ended counts as failed."""
+        if "terminated" not in self.state:
+            self.state = {
+                "terminated": {
+                    "exitCode": 137,
+                    "reason": STATUS_UNKNOWN,
+                    "message": "The container could not be located when the pod was terminated",
+                    "startedAt": None,
+                    "finishedAt": None,
+                }
+            }
+            self.started = self.ready = False
 
     @property
     def running(self) -> bool:
@@ -70,7 +85,13 @@ def pod_status(pod: JsonObject, facts: PodFacts, now: str) -> JsonObject:
     generation = pod["metadata"].get("generation", 1)
     phase = pod_phase(pod, facts)
     status: JsonObject = {"observedGeneration": generation, "phase": phase}
-    status["conditions"] = _conditions(pod, facts, phase, generation, now)
+    given_up = any(
+        record.state.get("terminated", {}).get("reason") == STATUS_UNKNOWN
+        for record in facts.containers
+    )
+    # As recorded: the conditions then still tell of containers that are not ready.
+    shown = "Running" if given_up else phase
+    status["conditions"] = _conditions(pod, facts, shown, generation, now)
     for key in ("message", "reason", "nominatedNodeName"):
         if old.get(key):
             status[key] = old[key]

@@ -24,6 +24,7 @@ from typing import Literal
 
 APPLETS = ("nslookup", "nc", "wget")
 _SHELLS = ("dash", "bash", "sh", "ash", "ksh")
+_USUAL_PLACES = "/bin:/usr/bin"
 _HONOURED = 42
 # fmt: off
 _MACHINE = (
@@ -100,9 +101,7 @@ def install(folder: Path, name: str, *, machine: bool) -> Tool:
 def find_shell() -> str | None:
     """A shell of this machine that looks programs up in PATH; None where there is none."""
     for name in _SHELLS:
-        found = shutil.which(name) or (
-            f"/bin/{name}" if os.access(f"/bin/{name}", os.X_OK) else None
-        )
+        found = shutil.which(name) or shutil.which(name, path=_USUAL_PLACES)
         if found is None:
             continue
         if Path(found).resolve().name in ("dash", "bash") or _honours_path(found):

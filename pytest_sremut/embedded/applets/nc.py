@@ -92,12 +92,17 @@ def connect(
 ) -> socket.socket:
     """A connected socket; raises OSError (EINPROGRESS: no answer in time)."""
     connection = socket.socket(family, kind)
-    if seconds:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", seconds, 0))
-    if local != ("", 0):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        connection.bind(local)
-    connection.connect(address)
+    try:
+        if seconds:
+            limit = struct.pack("ll", seconds, 0)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        if local != ("", 0):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            connection.bind(local)
+        connection.connect(address)
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 

@@ -24,6 +24,8 @@ Say = Callable[[str], object]
 
 DEFAULT_TIMEOUT = 900
 REDIRECTS = 5
+SUCCESSES = (200, 201, 202, 203, 204, 206)
+MOVED = (301, 302, 303, 307, 308)
 CHUNK = 65536
 USAGE = (
     "Usage: wget [-cqS] [--spider] [-O FILE] [-o LOGFILE] [--header STR]\n"
@@ -168,6 +170,7 @@ class Connection:
         try:
             self._socket.connect(address)
         except OSError as error:
+            self._socket.close()
             if error.errno in (errno.EINPROGRESS, errno.EAGAIN):
                 raise TransferError("download timed out") from None
             reason = error.strerror
@@ -299,17 +302,23 @@ def body_of(connection: Connection, headers: dict[str, str]) -> Iterator[bytes]:
             yield data
 
 
-def fetch(job: Job, url: str, say: Say, show: Say) -> tuple[Connection, dict[str, str], str]:
-    """One URL, redirects followed; an open connection and the headers of its answer."""
+def fetch(job: Job, url: str, say: Say, show: Say) -> None:
+    """One URL, redirects followed, to the end of its body."""
     for _ in range(REDIRECTS + 1):
         host, authority, port, path = split_url(url)
         connection = Connection(host, authority, port, timeout=job.timeout, say=say)
-        connection.send(request_text(job, authority, path))
-        status, first, headers = read_head(connection, show)
-        if status in (200, 201, 202, 203, 204, 206):
-            return connection, headers, path
-        connection.close()
-        if status not in (301, 302, 303, 307, 308) or "location" not in headers:
+        try:
+            connection.send(request_text(job, authority, path))
+            status, first, headers = read_head(connection, show)
+            if status in SUCCESSES:
+                if "spider" in job.flags:
+                    say("remote file exists\n")
+                else:
+                    save(job, connection, headers, path, say)
+                return
+        finally:
+            connection.close()
+        if status not in MOVED or "location" not in headers:
             raise TransferError(f"server returned error: {first}")
         target = headers["location"]
         url = target if "://" in target else f"http://{authority}{target}"
@@ -334,11 +343,15 @@ def save(job: Job, connection: Connection, headers: dict[str, str], path: str, s
             raise TransferError(f"can't open '{name}': {error.strerror}") from None
         say(f"saving to '{name}'\n")
     total = 0
-    for piece in body_of(connection, headers):
-        total += len(piece)
-        view = memoryview(piece)
-        while view:
-            view = view[os.write(target, view) :]
+    try:
+        for piece in body_of(connection, headers):
+            total += len(piece)
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(target, view) :]
+    finally:
+        if target != 1:
+            os.close(target)
     shown = os.path.basename(name)[:20]
     say(f"{shown:<20} 100% |{'*' * 32}| {size_text(total)}  0:00:00 ETA\n")
     say("written to stdout\n" if name == "-" else f"'{name}' saved\n")
@@ -370,13 +383,8 @@ def main(argv: Sequence[str], complain: Say) -> int:
     show = complain if "S" in job.flags else _silent
     for url in job.urls:
         try:
-            connection, headers, path = fetch(job, url, say, show)
-            if "spider" in job.flags:
-                say("remote file exists\n")
-            else:
-                save(job, connection, headers, path, say)
-            connection.close()
-        except (TransferError, UsageError) as error:
+            fetch(job, url, say, show)
+        except TransferError as error:
             complain(f"wget: {error}\n")
             return 1
     return 0

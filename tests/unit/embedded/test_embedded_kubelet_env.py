@@ -156,11 +156,7 @@ def test_config_maps_and_secrets() -> None:
     [
         ({"envFrom": [{"configMapRef": {"name": "nope"}}]}, 'configmap "nope" not found'),
         (
-            {
-                "env": [
-                    {"name": "A", "valueFrom": {"secretKeyRef": {"name": "nope", "key": "k"}}}
-                ]
-            },
+            {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "nope", "key": "k"}}}]},
             'secret "nope" not found',
         ),
         (
