@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import Cause, forbidden, not_found
 from .jsonvalue import JsonObject
+from .limits import apply_limit_ranges
+from .podspec import qos_class
 from .resources import Resource
 
 if TYPE_CHECKING:
@@ -35,10 +37,12 @@ def admit_create(registry: Registry, table: Resource, value: JsonObject) -> None
     if table.namespaced:
         _check_namespace(registry, table, value)
     if table.key == "pods" and isinstance(value.get("spec"), dict):
+        apply_limit_ranges(registry, value)
         _service_account(registry, value)
         _tolerations(value["spec"])
         value["spec"].setdefault("priority", 0)
         value["spec"].setdefault("preemptionPolicy", "PreemptLowerPriority")
+        value["status"]["qosClass"] = qos_class(value["spec"])
 
 
 def _check_namespace(registry: Registry, table: Resource, value: JsonObject) -> None:

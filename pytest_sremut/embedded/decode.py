@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from . import protobuf
 from .errors import ApiStatus, bad_request, unsupported_media_type
 from .jsonvalue import JsonObject
 from .resources import Resource
@@ -44,8 +45,8 @@ _UNKNOWN_FORMAT = (
 )
 VALIDATION_MODES = ("Ignore", "Warn", "Strict")
 PROTOBUF_HELP = (
-    "this cluster reads JSON and YAML, not protobuf; kubectl create sends protobuf for objects "
-    "that it makes up itself: use "
+    "this cluster cannot read this protobuf body; kubectl create sends protobuf for objects that "
+    "it makes up itself: use "
     "`kubectl create ... --dry-run=client -o yaml | kubectl apply -f -`"
 )
 
@@ -126,7 +127,7 @@ def decode_object(
         elif media in ("application/yaml", "text/yaml"):
             decoded = _load_yaml(body)
         elif media == PROTOBUF:
-            raise unsupported_media_type(PROTOBUF_HELP)
+            decoded = _load_protobuf(body)
         else:
             raise unsupported_media_type(_UNKNOWN_FORMAT)
     except _SyntaxProblemError as problem:
@@ -217,6 +218,13 @@ def _package(api_version: str) -> str:
 
 def _unhandled(found: str, version: str, kind: str, why: str) -> ApiStatus:
     return bad_request(f'{found} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
+def _load_protobuf(body: bytes) -> Decoded:
+    try:
+        return Decoded(value=protobuf.read(body), duplicates=[])
+    except protobuf.UnreadableError as error:
+        raise unsupported_media_type(f"{PROTOBUF_HELP} ({error})") from None
 
 
 def _show(body: bytes) -> str:

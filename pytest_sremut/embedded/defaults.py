@@ -33,6 +33,10 @@ def prepare_create(table: Resource, value: JsonObject) -> None:
         spec = value.setdefault("spec", {})
         if isinstance(spec, dict):
             spec["finalizers"] = ["kubernetes"]
+    elif table.key == "daemonsets.apps":
+        annotations = value["metadata"].setdefault("annotations", {})
+        if isinstance(annotations, dict):
+            annotations["deprecated.daemonset.template.generation"] = "1"
     elif table.key == "secrets":
         _fold_string_data(value)
 
@@ -226,6 +230,8 @@ def _cron_job(value: JsonObject) -> None:
     spec.setdefault("concurrencyPolicy", "Allow")
     spec.setdefault("suspend", False)
     job = _object(spec, "jobTemplate")
+    if job is not None:
+        job.setdefault("metadata", {})
     inner = _object(job, "spec") if job is not None else None
     if inner is not None:
         default_pod_template(inner)
@@ -254,6 +260,8 @@ def _endpoints(value: JsonObject) -> None:
 
 
 def _slice(value: JsonObject) -> None:
+    for endpoint in _objects(value.get("endpoints")):
+        endpoint.setdefault("conditions", {})
     for port in _objects(value.get("ports")):
         port.setdefault("name", "")
         port.setdefault("protocol", "TCP")
@@ -312,6 +320,21 @@ _FIRST_STATUS: dict[str, JsonObject] = {
     "namespaces": {"phase": "Active"},
     "services": {"loadBalancer": {}},
     "replicasets.apps": {"replicas": 0},
+    "statefulsets.apps": {"replicas": 0, "availableReplicas": 0},
+    "daemonsets.apps": {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
+    "poddisruptionbudgets.policy": {
+        "disruptionsAllowed": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+    },
+    "horizontalpodautoscalers.autoscaling": {"currentReplicas": 0, "desiredReplicas": 0},
+    "replicationcontrollers": {"replicas": 0},
     "persistentvolumeclaims": {"phase": "Pending"},
     "ingresses.networking.k8s.io": {"loadBalancer": {}},
 }

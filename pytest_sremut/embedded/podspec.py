@@ -37,9 +37,6 @@ def default_pod(value: JsonObject) -> None:
                 if isinstance(requests, dict):
                     for name, quantity in limits.items():
                         requests.setdefault(name, quantity)
-    status = value.setdefault("status", {})
-    if isinstance(status, dict):
-        status.setdefault("qosClass", qos_class(spec))
 
 
 def default_pod_template(spec: JsonObject) -> None:

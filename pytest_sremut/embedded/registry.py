@@ -23,6 +23,7 @@ from .deletion import Deletion, delete_object, finish_deletion
 from .errors import ApiStatus, already_exists, bad_request, conflict, not_found
 from .events import EventRecorder
 from .jsonvalue import JsonObject, clone, timestamp
+from .limits import check_quotas
 from .resources import RESOURCES, Resource
 from .services import ServiceAddresses
 from .store import Event, Objects, Store
@@ -144,9 +145,11 @@ class Registry:
         if table.generation:
             metadata["generation"] = 1
         defaults.prepare_create(table, value)
-        admission.admit_create(self, table, value)
         defaults.apply(table, value)
+        admission.admit_create(self, table, value)
+        defaults.apply(table, value)  # of what admission added
         validation.check_create(table, value)
+        check_quotas(self, table, value)
         if self.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
             raise already_exists(resource, metadata["name"])
         if resource == "services":
