@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_sremut import execution
-from pytest_sremut.collection import StudyFile, is_study, selects, study_files
+from pytest_sremut.collection import StudyFile, cell_of, is_study, selects, study_files
 from pytest_sremut.errors import InputError, SremutError
 from pytest_sremut.evidence.clock import SystemClock
 from pytest_sremut.evidence.identity import new_session_id
@@ -51,6 +51,8 @@ class Audit:
         self.evidence = Path(told["evidence"]) if told else self._evidence_directory()
         self._is_controller = told is None and _distributes(config)
         self._session: AuditSession | None = None
+        self._progress = ProgressLine(None)
+        self._under_way: dict[str, str] = {}  # run -> state, as a controller sees it
         if self._is_controller:
             from pytest_sremut.distribution import XdistHooks
 
@@ -73,6 +75,8 @@ class Audit:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
+        if self._worker == "main":
+            self._progress = ProgressLine(self._config)
         for study in self._studies():
             if selects(self._config.option.keyword, study):
                 self._admissions[study.id] = admit(study, self._settings)
@@ -106,14 +110,13 @@ class Audit:
                 continue
 
     def _start(self) -> None:
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         self._session = AuditSession(
             settings=self._settings,
             session_id=self._session_id,
             worker=self._worker,
             evidence=self.evidence,
             admissions=self._admissions,
-            progress=ProgressLine(reporter if self._worker == "main" else None),
+            progress=self._progress,
         )
         self._config.stash[execution.SESSION] = self._session
         if threading.current_thread() is threading.main_thread():
@@ -135,6 +138,30 @@ class Audit:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         execution.finish_run_of(item, nextitem)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """On a controller: which runs the workers are at. Elsewhere the runs tell themselves."""
+        cell = cell_of(nodeid) if self._is_controller else None
+        if cell is not None:
+            self._under_way[cell[0]] = cell[1]
+            self._show_under_way()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        cell = cell_of(nodeid) if self._is_controller else None
+        if cell is not None:
+            self._under_way.pop(cell[0], None)
+            self._show_under_way()
+
+    def _show_under_way(self) -> None:
+        told = (f"{run}: {state}" for run, state in sorted(self._under_way.items()))
+        self._progress(" | ".join(told))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self) -> None:
+        """What pytest prints next must not stand behind our line."""
+        self._progress("")
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         return status_of(report)
@@ -169,13 +196,18 @@ class Audit:
                 terminalreporter,
                 study=study,
                 attempts=own,
-                registration=self._admissions[study.id].header,
+                registration=self._header_of(study),
                 evidence=str(self.evidence),
                 not_read=problems,
             )
         if self._settings.fail_under is not None:
             for line in self._scores_below(self._settings.fail_under):
                 terminalreporter.write_line(line, red=True)
+
+    def _header_of(self, study: Study) -> str:
+        """Of a study of this session; one that only stands in the evidence says no more."""
+        admission = self._admissions.get(study.id)
+        return f"{study.id}: not of this session" if admission is None else admission.header
 
     @property
     def _is_reader(self) -> bool:

@@ -6,6 +6,7 @@ every reporting plugin treat them as they treat any test. Order is the study's s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from types import FunctionType, ModuleType
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_sremut.report import CellReport
     from pytest_sremut.study.model import Cell, Study
 
-__all__ = ["STUDY_FILE", "StudyFile", "is_study", "selects", "study_files"]
+__all__ = ["STUDY_FILE", "StudyFile", "cell_of", "is_study", "selects", "study_files"]
 
 STUDY_FILE = "study.yaml"
 
@@ -35,6 +36,15 @@ def study_files(settings: Settings, arguments: Iterable[str], invocation: Path) 
     asked = [(invocation / argument.split("::")[0]).resolve() for argument in arguments]
     found = sorted(settings.audits.glob(f"*/{STUDY_FILE}"))
     return [file for file in found if any(file.is_relative_to(place) for place in asked)]
+
+
+_CELL = re.compile(r"study\.yaml::test_cell\[(.+-r\d+)-(healthy|faulted|restored)-")
+
+
+def cell_of(nodeid: str) -> tuple[str, str] | None:
+    """Run id and state of a cell's node id; None for any other test."""
+    match = _CELL.search(nodeid)
+    return (match[1], match[2]) if match else None
 
 
 def selects(keyword: str, study: Study) -> bool:

@@ -54,21 +54,34 @@ def write_summary(
 
 
 class ProgressLine:
-    """Run and phase during long waits, on a terminal only, erased before pytest prints again."""
+    """Run and phase during long waits, on a terminal only, erased before pytest prints again.
 
-    def __init__(self, reporter: pytest.TerminalReporter | None) -> None:
-        self._reporter = reporter
+    Cells are read while pytest captures output, so the line is written with capturing suspended.
+    """
+
+    def __init__(self, config: pytest.Config | None) -> None:
+        plugins = None if config is None else config.pluginmanager
+        self._reporter = None if plugins is None else plugins.get_plugin("terminalreporter")
+        self._capture = None if plugins is None else plugins.get_plugin("capturemanager")
         self._shown = ""
 
     def __call__(self, text: str) -> None:
         """Show `text`; an empty text erases what is shown."""
         reporter = self._reporter
-        if reporter is None or not reporter.hasmarkup or reporter.no_header:
+        if reporter is None or not reporter.hasmarkup or text == self._shown:
             return
-        column = reporter._tw.width_of_current_line
+        if self._capture is None:
+            self._write(reporter, text)
+            return
+        with self._capture.global_and_fixture_disabled():
+            self._write(reporter, text)
+
+    def _write(self, reporter: pytest.TerminalReporter, text: str) -> None:
+        # pytest has no public way to write over a line that it will go on with.
+        writer = reporter._tw
+        room = max(0, writer.fullwidth - writer.width_of_current_line - 2)
         back = "\b" * len(self._shown)
-        blank = " " * len(self._shown) + back
-        room = max(0, reporter._tw.fullwidth - column - 2)
+        blank = " " * len(self._shown)
         self._shown = text[:room]
-        reporter._tw._file.write(back + blank + self._shown)
-        reporter._tw._file.flush()
+        writer._file.write(f"{back}{blank}{back}{self._shown}")
+        writer._file.flush()

@@ -28,7 +28,15 @@ from pytest_sremut.study.verdict import Outcome
 if TYPE_CHECKING:
     from pytest_sremut.engine.context import RunContext
 
-__all__ = ["deploy", "listed", "manifests_of", "pod_is_ready", "remove", "stable"]
+__all__ = [
+    "deploy",
+    "listed",
+    "manifests_of",
+    "pod_is_ready",
+    "remove",
+    "remove_temporary",
+    "stable",
+]
 
 
 def manifests_of(application: str, namespace: str) -> list[dict[str, Any]]:
@@ -66,8 +74,11 @@ def deploy(ctx: RunContext) -> None:
     ctx.tell("deploying")
     _ensure_namespace(ctx)
     bodies = manifests_of(ctx.study.application, ctx.namespace)
-    created = ctx.guard.create(OperationKind.DEPLOY_APPLICATION, bodies)
-    ctx.application = [captured(item.body) for item in created]
+    ctx.guard.create(
+        OperationKind.DEPLOY_APPLICATION,
+        bodies,
+        note=lambda seen: ctx.application.append(captured(seen.body)),
+    )
     replicas = {
         body["metadata"]["name"]: body["spec"].get("replicas", 1)
         for body in bodies
@@ -156,6 +167,18 @@ def _ready_pods(
     return predicate
 
 
+def remove_temporary(ctx: RunContext) -> None:
+    """Delete the load Jobs and probe pods that an interrupted step left behind."""
+    if ctx.temporary:
+        ctx.guard.delete(
+            OperationKind.DELETE_OWN_POD,
+            ctx.temporary,
+            grace_period=0,
+            propagation="Background",
+        )
+        ctx.temporary = []
+
+
 _OWN_KINDS: Final[tuple[Kind, ...]] = ("Deployment", "Service", "Job", "Pod")
 
 
@@ -165,6 +188,7 @@ def remove(ctx: RunContext) -> None:
     The namespace stays: we delete no namespaces.
     """
     ctx.tell("removing the application")
+    remove_temporary(ctx)
     ctx.guard.delete(OperationKind.REMOVE_APPLICATION, ctx.application, propagation="Background")
     ctx.application = []
 

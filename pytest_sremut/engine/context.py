@@ -63,6 +63,7 @@ class RunContext:
     mutant_objects: list[Captured] = field(default_factory=list)
     mutant_bodies: list[Mapping[str, Any]] = field(default_factory=list)  # as read back
     application: list[Captured] = field(default_factory=list)
+    temporary: list[Captured] = field(default_factory=list)  # our load Jobs and probe pods
     mutated_at: datetime | None = None
     sampler: Sampler | None = None
 
@@ -75,6 +76,10 @@ class RunContext:
     def namespace(self) -> str:
         """The only namespace this run touches."""
         return self.study.namespace
+
+    def forget(self, temporary: Captured) -> None:
+        """A pod or Job of ours is verified gone."""
+        self.temporary = [item for item in self.temporary if item.uid != temporary.uid]
 
     def tell(self, what: str) -> None:
         """Show run and phase while something long goes on."""

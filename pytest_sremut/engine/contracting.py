@@ -101,9 +101,8 @@ class _Port:
         return self._ctx.baseline
 
     def probe(self, argv: Sequence[str], *, timeout: float) -> ExecResult | Failed:
-        if self._pod is None:
-            self._pod = self._start()
-        return self._ctx.api.exec(self.namespace, self._pod.ref.name, argv, timeout=timeout)
+        pod = self._pod or self._start()
+        return self._ctx.api.exec(self.namespace, pod.ref.name, argv, timeout=timeout)
 
     def window(self) -> Window:
         assert self._notes.window is not None
@@ -148,6 +147,7 @@ class _Port:
             object_gone(self._ctx.api, pod.ref, pod.uid, timeout=self._ctx.protocol.barrier_timeout)
         except WaitTimeoutError as error:
             raise RunStoppedError(Outcome.HARNESS_TIMING_FAILURE, str(error)) from error
+        self._ctx.forget(pod)
 
     def _start(self) -> Captured:
         body: dict[str, Any] = {
@@ -171,8 +171,12 @@ class _Port:
                 ],
             },
         }
-        created = self._ctx.guard.create(OperationKind.CREATE_OWN_POD, [body])
-        pod = captured(created[0].body)
+        created = self._ctx.guard.create(
+            OperationKind.CREATE_OWN_POD,
+            [body],
+            note=lambda seen: self._ctx.temporary.append(captured(seen.body)),
+        )
+        pod = self._pod = captured(created[0].body)
 
         def ready(pods: Objects) -> str:
             mine = [p for p in pods if p["metadata"]["uid"] == pod.uid]

@@ -23,11 +23,12 @@ from pytest_sremut.engine.preflight import preflight
 from pytest_sremut.engine.recording import StateNotes, dump_objects, state_record
 from pytest_sremut.engine.sampler import Sampler
 from pytest_sremut.engine.stops import RunStoppedError, outcome_of
-from pytest_sremut.engine.transitions import Phase, check_transition
+from pytest_sremut.engine.transitions import FINAL, Phase, check_transition
 from pytest_sremut.engine.windows import take_window
-from pytest_sremut.errors import ClusterUnavailableError, SremutError
+from pytest_sremut.errors import ClusterUnavailableError, EvidenceError, SremutError
 from pytest_sremut.evidence.attempt import AppendStream, Attempt
 from pytest_sremut.evidence.redaction import redact
+from pytest_sremut.evidence.uninterrupted import uninterrupted
 from pytest_sremut.oracles.port import Reading
 from pytest_sremut.study.verdict import (
     ContractVerdict,
@@ -422,39 +423,60 @@ class Driver:
         with self._ctx.timings.phase("remove"):
             self._stop_sampler()
             application.remove(self._ctx)
-        self._move(Phase.FINALIZED)
-        self._close(Outcome.COMPLETE, "every state was read and the restored one is well")
+        with uninterrupted():
+            self._move(Phase.FINALIZED)
+            self._close(Outcome.COMPLETE, "every state was read and the restored one is well")
 
     def _stop(self, error: BaseException) -> None:
         """End the attempt for a reason; restore first where something was mutated."""
         outcome, reason = outcome_of(error), _told(error)
         if not isinstance(error, SremutError | KeyboardInterrupt):
             self._facts["traceback"] = "".join(traceback.format_exception(error))
+        if self._phase in FINAL:
+            # Everything was put back; only the record could not be kept, and none contradicts it.
+            self.outcome, self._stopped = outcome, RunStoppedError(outcome, reason)
+            return
         mutated = self._phase in _MUTATED
         try:
-            if mutated:
-                self._restore()
-                self._move(Phase.RESTORE_VERIFIED)
-                self._mark("")
-            self._stop_sampler()
-            if self._ctx.application:
-                application.remove(self._ctx)
-            self._move(Phase.ABORTED_SAFE)
+            self._put_back(mutated)
         except (SremutError, KeyboardInterrupt) as second:
+            self._facts["dirty"] = _told(second)
             if mutated and self._phase is not Phase.RESTORE_VERIFIED:
-                self._blocked(second)
                 outcome = Outcome.RESTORATION_FAILURE
                 reason = f"{reason}; then restoration failed: {_told(second)}"
             else:
                 reason = f"{reason}; then cleaning up failed: {_told(second)}"
-                self._facts["dirty"] = _told(second)
-        self._stopped = RunStoppedError(outcome, _without_outcome(reason))
-        self._close(outcome, _without_outcome(reason))
+        reason = _without_outcome(reason)
+        self._stopped = RunStoppedError(outcome, reason)
+        try:
+            with uninterrupted():
+                if mutated and self._phase in _MUTATED:
+                    self._blocked()
+                self._close(outcome, reason)
+        except EvidenceError as third:
+            # The attempt stays open: whoever reads the evidence sees that it died.
+            self.outcome = outcome
+            self._stopped = RunStoppedError(
+                outcome, f"{reason}; then its record could not be kept: {third}"
+            )
 
-    def _blocked(self, why: BaseException) -> None:
+    def _put_back(self, mutated: bool) -> None:
+        if mutated:
+            application.remove_temporary(self._ctx)
+            self._restore()
+            self._move(Phase.RESTORE_VERIFIED)
+            self._mark("")
+        try:
+            self._stop_sampler()
+        except SremutError as error:  # a sample that could not be kept leaves nothing mutated
+            self._facts["sampler"] = _told(error)
+        if self._ctx.application or self._ctx.temporary:
+            application.remove(self._ctx)
+        self._move(Phase.ABORTED_SAFE)
+
+    def _blocked(self) -> None:
         if self._phase is not Phase.RESTORE_STARTED:
             self._move(Phase.RESTORE_STARTED)
-        self._facts["dirty"] = _told(why)
         self._move(Phase.RESTORATION_BLOCKED)
 
     @property
@@ -468,7 +490,7 @@ class Driver:
 
     def _close(self, outcome: Outcome, reason: str) -> None:
         self.outcome = outcome
-        self._ctx.tell("")
+        self._ctx.progress("")
         self.attempt.close(
             outcome=outcome,
             reason=reason,
@@ -491,8 +513,9 @@ class Driver:
 
     def _move(self, new: Phase) -> None:
         check_transition(self._phase, new)
-        self.attempt.journal.append(new.value)
-        self._phase = new
+        with uninterrupted():
+            self.attempt.journal.append(new.value)
+            self._phase = new
 
 
 _MUTATED = frozenset(

@@ -66,13 +66,17 @@ def recover(ctx: RunContext) -> None:
             )
         case Absent():
             body = strip_server_fields(ctx.target)
-            restored = ctx.guard.create(OperationKind.RESTORE_TARGET, [body])[0].body
-            # From here on this is the target: a second recovery finds it in place, and taking the
-            # application away must name its UID.
-            ctx.target = restored
-            ctx.application = [
-                captured(restored) if item.ref == ref else item for item in ctx.application
-            ]
+
+            def note(restored: Present) -> None:
+                # From here on this is the target: a second recovery finds it in place, and taking
+                # the application away must name its UID.
+                ctx.target = restored.body
+                ctx.application = [
+                    captured(restored.body) if item.ref == ref else item
+                    for item in ctx.application
+                ]
+
+            ctx.guard.create(OperationKind.RESTORE_TARGET, [body], note=note)
     _recycle(ctx)
 
 

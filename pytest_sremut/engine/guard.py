@@ -16,7 +16,7 @@ observation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
@@ -30,6 +30,7 @@ from pytest_sremut.cluster.port import (
     Present,
 )
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError, GuardRefusedError
+from pytest_sremut.evidence.uninterrupted import uninterrupted
 
 __all__ = ["Captured", "Guard", "JournalPort", "OperationKind", "captured", "ref_of"]
 
@@ -108,8 +109,20 @@ class Guard:
         self._journal = journal
         self._sequence = 0
 
-    def create(self, kind: OperationKind, bodies: Sequence[Mapping[str, Any]]) -> list[Present]:
+    def create(
+        self,
+        kind: OperationKind,
+        bodies: Sequence[Mapping[str, Any]],
+        *,
+        note: Callable[[Present], None] = lambda _: None,
+    ) -> list[Present]:
         """Create objects in order; none may exist. A conflict is never overwritten.
+
+        Args:
+            kind: What for.
+            bodies: The objects.
+            note: Told each object the moment the server acknowledged it, whatever becomes of the
+                next ones: what was created can then be taken away again, by UID.
 
         Returns:
             The objects as read back after creation, in order.
@@ -122,10 +135,12 @@ class Guard:
         for ref in refs:
             self._check_scope(ref)
         intent = self._intent(kind, [{"object": str(ref), "call": "create"} for ref in refs])
-        acknowledged = [
-            self._cluster.api.create(body, namespace=ref.namespace)
-            for body, ref in zip(bodies, refs, strict=True)
-        ]
+        acknowledged: list[Present] = []
+        for body, ref in zip(bodies, refs, strict=True):
+            with uninterrupted():
+                answer = self._cluster.api.create(body, namespace=ref.namespace)
+                note(answer)
+            acknowledged.append(answer)
         seen_now = self._observe(refs)
         created = [
             _created(ref, answer, seen)

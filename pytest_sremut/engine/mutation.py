@@ -31,8 +31,13 @@ def apply_mutant(ctx: RunContext) -> list[Present]:
     if ctx.mutant.creates:
         pods = {name: _pods_of(ctx, name) for name in template_workloads(ctx.mutant.creates)}
         bodies += resolve_templates(ctx.mutant.creates, pods)
-    created = ctx.guard.create(OperationKind.CREATE_MUTANT, bodies) if bodies else []
-    ctx.mutant_objects = [captured(item.body) for item in created]
+    created: list[Present] = []
+    if bodies:
+        created = ctx.guard.create(
+            OperationKind.CREATE_MUTANT,
+            bodies,
+            note=lambda seen: ctx.mutant_objects.append(captured(seen.body)),
+        )
     ctx.mutant_bodies = [item.body for item in created]
     return created
 

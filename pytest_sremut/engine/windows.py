@@ -60,21 +60,20 @@ def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
     ctx.tell(f"workload window {name}: {rounds} rounds")
     workload = ctx.protocol.workload
     boundary = ctx.clock.now()
-    job = captured(
-        ctx.guard.create(
-            OperationKind.CREATE_OWN_POD,
-            [
-                load_job(
-                    name=f"sremut-load-{name}",
-                    namespace=ctx.namespace,
-                    workload=workload,
-                    rounds=rounds,
-                    image=LOAD,
-                    labels={ROLE_LABEL: "load", "sremut.io/window": name},
-                )
-            ],
-        )[0].body
+    body = load_job(
+        name=f"sremut-load-{name}",
+        namespace=ctx.namespace,
+        workload=workload,
+        rounds=rounds,
+        image=LOAD,
+        labels={ROLE_LABEL: "load", "sremut.io/window": name},
     )
+    created = ctx.guard.create(
+        OperationKind.CREATE_OWN_POD,
+        [body],
+        note=lambda seen: ctx.temporary.append(captured(seen.body)),
+    )
+    job = captured(created[0].body)
     try:
         longest = rounds * (workload.duration + workload.pause + workload.timeout)
         pod = _running_pod(ctx, name)
@@ -85,6 +84,7 @@ def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
         ) from error
     raw = ctx.attempt.raw(f"workload-{name}.log", scrub_bytes(log))
     _discard(ctx, job, pod)
+    ctx.forget(job)
     seen = window(parse_log(log).rounds, after=boundary, at_least=rounds)
     ctx.timings.waited(f"window-{name}", _protocol_seconds(seen, ctx))
     return TakenWindow(window=seen, raw=raw)
