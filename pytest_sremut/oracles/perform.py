@@ -10,25 +10,29 @@ import hashlib
 import platform
 import sys
 import time
-import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pytest_sremut.cluster.port import KubeApi
 from pytest_sremut.errors import GuardRefusedError, UsageError
 from pytest_sremut.oracles import registry
 from pytest_sremut.oracles.context import GraderContext, identity_guard
-from pytest_sremut.oracles.port import Raised, Reading, json_ready, judge, why_no_verdict
+from pytest_sremut.oracles.port import (
+    Raised,
+    Reading,
+    json_ready,
+    judge,
+    raised_as_text,
+    why_no_verdict,
+)
 from pytest_sremut.oracles.request import OracleNode, ReadingRequest
 from pytest_sremut.study.verdict import Verdict
 
-__all__ = ["TimeLimitError", "perform", "raised_as_text"]
-
-_TEXT_LIMIT: Final = 64 << 10
+__all__ = ["TimeLimitError", "perform"]
 
 
 class TimeLimitError(BaseException):
@@ -82,26 +86,6 @@ def perform(request: ReadingRequest, api: KubeApi, *, instrument: str) -> Readin
         stderr="",
         facts=_facts(request.oracle),
     )
-
-
-def raised_as_text(error: BaseException) -> Raised:
-    """An exception's type, message and traceback, each bounded and encodable."""
-    kind = type(error)
-    name = kind.__qualname__
-    if kind.__module__ != "builtins":
-        name = f"{kind.__module__}.{name}"
-    try:
-        message = str(error)
-        trace = "".join(traceback.format_exception(error))
-    except Exception as broken:  # a foreign __str__ may raise anything
-        message = f"<its text raised {type(broken).__name__}>"
-        trace = "".join(traceback.format_tb(error.__traceback__))
-    return Raised(type=_bounded(name), message=_bounded(message), traceback=_bounded(trace))
-
-
-def _bounded(text: str) -> str:
-    clean = text.encode("utf-8", "backslashreplace").decode()
-    return clean if len(clean) <= _TEXT_LIMIT else clean[:_TEXT_LIMIT] + "..."
 
 
 def _facts(node: OracleNode) -> dict[str, Any]:

@@ -7,6 +7,7 @@ exactly `False` in a mapping. Everything else, truthy or not, is an ERROR with t
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol, runtime_checkable
@@ -21,10 +22,12 @@ __all__ = [
     "Reading",
     "json_ready",
     "judge",
+    "raised_as_text",
     "why_no_verdict",
 ]
 
 _REPR_LIMIT: Final = 2_000
+_TEXT_LIMIT: Final = 64 << 10
 _DEPTH_LIMIT: Final = 40
 _NODE_LIMIT: Final = 200_000
 _TEXTS: Final = ("oracle", "use", "instrument", "reason", "started", "stdout", "stderr")
@@ -95,6 +98,26 @@ class Reading:
         if not isinstance(reading.elapsed, float) or not isinstance(reading.facts, dict):
             raise HarnessError("not a reading: elapsed or facts")
         return reading
+
+
+def raised_as_text(error: BaseException) -> Raised:
+    """An exception's type, message and traceback, each bounded and encodable."""
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
+    try:
+        message = str(error)
+        trace = "".join(traceback.format_exception(error))
+    except Exception as broken:  # a foreign __str__ may raise anything
+        message = f"<its text raised {type(broken).__name__}>"
+        trace = "".join(traceback.format_tb(error.__traceback__))
+    return Raised(type=_bounded(name), message=_bounded(message), traceback=_bounded(trace))
+
+
+def _bounded(text: str) -> str:
+    clean = text.encode("utf-8", "backslashreplace").decode()
+    return clean if len(clean) <= _TEXT_LIMIT else clean[:_TEXT_LIMIT] + "..."
 
 
 def judge(returned: Any) -> Verdict:

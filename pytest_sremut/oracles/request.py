@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pytest_sremut.errors import HarnessError, UsageError
-from pytest_sremut.study.model import OracleSpec, Target
+from pytest_sremut.study.model import BenchmarkPins, OracleSpec, Target
 
 __all__ = ["OracleNode", "ReadingRequest", "oracle_tree"]
 
@@ -21,6 +21,10 @@ class OracleNode:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     problem: Mapping[str, Any] = field(default_factory=dict)
     of: tuple[OracleNode, ...] = ()
+    # Of a benchmark's class only, see `OracleSpec`.
+    absent: tuple[str, ...] = ()
+    diagnostic: str = ""
+    capture_baseline: bool = True
 
     def walk(self) -> list[OracleNode]:
         """This node and all below it, depth first."""
@@ -43,6 +47,9 @@ class ReadingRequest:
     target: Target
     baseline: Mapping[str, int]
     timeout: float
+    # Of a benchmark's class only: the study's pins, and what its oracles captured while healthy.
+    benchmark: BenchmarkPins | None = None
+    captured: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Exact built-ins."""
@@ -54,7 +61,13 @@ class ReadingRequest:
         try:
             fields = dict(value)
             target = Target(**fields.pop("target"))
-            return cls(oracle=_node(fields.pop("oracle")), target=target, **fields)
+            pins = fields.pop("benchmark", None)
+            return cls(
+                oracle=_node(fields.pop("oracle")),
+                target=target,
+                benchmark=None if pins is None else BenchmarkPins(**pins),
+                **fields,
+            )
         except (TypeError, ValueError, KeyError, RecursionError) as error:
             raise HarnessError(f"not a reading request: {error}") from error
 
@@ -84,10 +97,14 @@ def _tree(spec: OracleSpec, specs: Mapping[str, OracleSpec], above: tuple[str, .
         arguments=dict(spec.arguments),
         problem=dict(spec.problem),
         of=tuple(_tree(specs[name], specs, path) for name in spec.of),
+        absent=spec.absent,
+        diagnostic=spec.diagnostic,
+        capture_baseline=spec.capture_baseline,
     )
 
 
 def _node(value: Mapping[str, Any]) -> OracleNode:
     fields = dict(value)
     children = tuple(_node(child) for child in fields.pop("of"))
-    return OracleNode(of=children, **fields)
+    absent = tuple(fields.pop("absent", ()))
+    return OracleNode(of=children, absent=absent, **fields)
