@@ -105,7 +105,6 @@ class ContainerLoop:
         self._images = ImageWait(node.images, view, self.record, self._event)
         self._stopping = False
         self._killing: asyncio.Task[None] | None = None
-        self._grace = 30.0
         self._restarts = 0
         self._ended_at = 0.0
         self._started_at = 0.0
@@ -329,7 +328,7 @@ class ContainerLoop:
             return
         self._event("Normal", "Killing", why)
         loop = asyncio.get_running_loop()
-        until = loop.time() + (self._view.pod["spec"].get("terminationGracePeriodSeconds") or 30)
+        until = loop.time() + grace_of(self._view.pod)
         self._killing = asyncio.create_task(self._kill(lambda: until))
 
     async def _kill(self, deadline: Callable[[], float]) -> None:
@@ -417,6 +416,12 @@ class ContainerLoop:
     def _event(self, kind: str, reason: str, message: str) -> None:
         group = "initContainers" if self._init else "containers"
         self._view.event(kind, reason, message, f"spec.{group}{{{self.name}}}")
+
+
+def grace_of(pod: JsonObject) -> float:
+    """Seconds between TERM and KILL."""
+    grace = pod["spec"].get("terminationGracePeriodSeconds")
+    return 30.0 if grace is None else float(grace)
 
 
 def _ports(spec: JsonObject) -> dict[str, int]:

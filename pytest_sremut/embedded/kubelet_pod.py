@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from .errors import ApiStatus
 from .jsonvalue import JsonObject, timestamp
-from .kubelet_container import ContainerLoop, Node
+from .kubelet_container import ContainerLoop, Node, grace_of
 from .kubelet_env import hostname
 from .kubelet_status import PodFacts, pod_status
 from .kubelet_volumes import MountError, PodVolumes
@@ -176,9 +176,6 @@ class PodWorker:
         change, self._change = self._change, asyncio.Event()
         change.set()
 
-    async def finished(self) -> None:
-        await asyncio.wait((self._task,))
-
     def find(self, container: str) -> ContainerLoop | None:
         for loop in (*self.containers, *self.init):
             if loop.name == container:
@@ -263,7 +260,7 @@ class PodWorker:
 
     async def _stop_sidecars(self) -> None:
         loop = asyncio.get_running_loop()
-        until = loop.time() + (self._pod["spec"].get("terminationGracePeriodSeconds") or 30)
+        until = loop.time() + grace_of(self._pod)
         sidecars = [c for c in self.init if _is_sidecar(self._pod, c.name)]
         await asyncio.gather(*(c.stop(lambda: until) for c in sidecars))
 

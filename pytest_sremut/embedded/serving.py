@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -81,6 +82,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, 0)
     cluster = Cluster(config, zygote, level=level, missing=missing, on_death=lambda: stop(1))
+    loop.set_exception_handler(cluster.defect)
     await cluster.start()
     ready({"ready": True})
     os.close(config.ready)
@@ -110,6 +112,8 @@ class Cluster:
         self._began = time.monotonic()
         self._tools: dict[str, tools.Tool] = {}
         self._rejected: dict[str, list[str]] = {}
+        self._not_imported: dict[str, str] = {}
+        self._defects: deque[str] = deque(maxlen=100)
         self.registry = Registry(now=lambda: datetime.now(UTC), cluster_name=config.name)
         self.zygote = ZygoteClient(zygote, loop=loop, on_death=on_death)
         self.addresses = ClusterAddresses()
@@ -141,6 +145,11 @@ class Cluster:
         )
         self._report: asyncio.Task[SelfTestReport] | None = None
 
+    def defect(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Keep what went wrong in a task or callback: it belongs into the status."""
+        loop.default_exception_handler(context)
+        self._defects.append(f"{context.get('message')}: {context.get('exception')!r}")
+
     async def start(self) -> None:
         """Bring everything up; raises EmbeddedError with the step that failed."""
         try:
@@ -163,7 +172,13 @@ class Cluster:
         await self.api.serve(socket.socket(fileno=self._config.listener))
         for address, port in ((NODE_ADDRESS, API_PORT), (API_ADDRESS, 443)):
             await self.api.serve(_listen(address, port))
+        self.zygote.imported.add_done_callback(self._imported)
         self._report = asyncio.create_task(self._self_test(), name="self-test")
+
+    def _imported(self, done: asyncio.Future[dict[str, str]]) -> None:
+        self._not_imported = done.result()
+        for name, why in self._not_imported.items():
+            _log.warning("the image module %s cannot be imported: %s", name, why)
 
     async def stop(self) -> None:
         """End the conversations; processes end with the pid namespace."""
@@ -184,8 +199,11 @@ class Cluster:
             "pods": self.kubelet.pods,
             "selftest": "done" if self._report is not None and self._report.done() else "running",
             "failures": [
-                f"{failure.controller} failed at {failure.key!r}: {failure.error!r}"
-                for failure in self.controllers.failures
+                *self._defects,
+                *(
+                    f"{failure.controller} failed at {failure.key!r}: {failure.error!r}"
+                    for failure in self.controllers.failures
+                ),
             ],
             "facts": self.facts(),
         }
@@ -198,6 +216,7 @@ class Cluster:
             "routing": self.router.facts(),
             "tools": {name: tool.to_json() for name, tool in sorted(self._tools.items())},
             "tools_rejected": self._rejected,
+            "not_imported": self._not_imported,
             "nodes": dict(self.nodes),
             "kernel": os.uname().release,
             "machine": os.uname().machine,
