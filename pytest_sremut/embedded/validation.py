@@ -103,9 +103,10 @@ def check_update(
     if check is not None:
         check(value, complaints)
     update_check = _UPDATE_CHECKS.get(table.key)
-    if table.key == "pods" and not external and not old["spec"].get("nodeName"):
+    node = (value.get("spec") or {}).get("nodeName") if table.key == "pods" else None
+    if node and not external and not old["spec"].get("nodeName"):
         # The scheduler of this cluster binds by writing the field.
-        old = {**old, "spec": {**old["spec"], "nodeName": value["spec"].get("nodeName", "")}}
+        old = {**old, "spec": {**old["spec"], "nodeName": node}}
     if update_check is not None:
         update_check(value, old, complaints)
     _refuse(table, value, complaints)
