@@ -23,6 +23,7 @@ from .images import ImageRegistry
 from .jsonvalue import JsonObject, parse_time
 from .kubelet_container import ContainerLoop, Node
 from .kubelet_pod import PodWorker
+from .kubelet_probes import connect_failure
 from .registry import Event, Registry
 from .zygote_client import StartError, ZygoteClient
 
@@ -256,7 +257,7 @@ class Kubelet:
         except OSError as error:
             raise errors.internal(
                 f"error forwarding port {port} to pod {pod}: dial tcp {worker.pod_ip}:{port}: "
-                f"{(error.strerror or str(error)).lower()}"
+                f"{connect_failure(error)}"
             ) from error
 
     def _worker(self, namespace: str, pod: str) -> PodWorker:

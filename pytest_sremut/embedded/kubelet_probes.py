@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -221,10 +222,13 @@ async def _connect(
     except TimeoutError:
         return None, f"dial tcp {host}:{port}: i/o timeout"
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        with suppress(KeyError, TypeError):
-            reason = _GO_ERRORS[error.errno or 0]
-        return None, f"dial tcp {host}:{port}: {reason}"
+        return None, f"dial tcp {host}:{port}: {connect_failure(error)}"
+
+
+def connect_failure(error: OSError) -> str:
+    """Why a connection could not be made, in the words of Go's net package."""
+    number = error.errno or 0
+    return _GO_ERRORS.get(number) or f"connect: {os.strerror(number).lower()}"
 
 
 _GO_ERRORS = {

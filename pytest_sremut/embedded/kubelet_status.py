@@ -4,7 +4,8 @@ Rules:
 - a condition keeps its transition time while its status stays;
 - phase follows the kubelet: Pending until every container has started once, Running while one
   runs or will be restarted, Succeeded or Failed when all have ended for good;
-- a pod that is being deleted ends by its exit codes, whatever its restart policy.
+- a pod that is being deleted ends by its exit codes, whatever its restart policy;
+- Succeeded and Failed are said last, when the pod's sandbox is gone.
 """
 
 from __future__ import annotations
@@ -84,14 +85,17 @@ def pod_status(pod: JsonObject, facts: PodFacts, now: str) -> JsonObject:
     old = pod.get("status") or {}
     generation = pod["metadata"].get("generation", 1)
     phase = pod_phase(pod, facts)
-    status: JsonObject = {"observedGeneration": generation, "phase": phase}
+    shown = phase
+    if phase in _FINISHED and facts.sandbox_ready and old.get("phase") not in _FINISHED:
+        shown = str(old.get("phase") or "Running")  # not final before everything is torn down
+    status: JsonObject = {"observedGeneration": generation, "phase": shown}
     given_up = any(
         record.state.get("terminated", {}).get("reason") == STATUS_UNKNOWN
         for record in facts.containers
     )
     # As recorded: the conditions then still tell of containers that are not ready.
-    shown = "Running" if given_up else phase
-    status["conditions"] = _conditions(pod, facts, shown, generation, now)
+    told = "Running" if given_up else phase
+    status["conditions"] = _conditions(pod, facts, told, generation, now)
     for key in ("message", "reason", "nominatedNodeName"):
         if old.get(key):
             status[key] = old[key]
@@ -133,8 +137,8 @@ def pod_phase(pod: JsonObject, facts: PodFacts) -> str:
     }
     for record in facts.init:
         if record.name in sidecars:
-            if not record.started and not record.running:
-                return "Failed" if facts.stopping and record.exit_code else "Pending"
+            if "waiting" in record.state and not record.last_state:
+                return "Pending"
         elif record.exit_code != 0:
             ended = record.done or facts.stopping
             return "Failed" if ended and record.exit_code is not None else "Pending"

@@ -87,31 +87,10 @@ def recorded() -> Iterator[tuple[str, Json, Json]]:
             yield path, answer["body"], answer["body"]
 
 
-def lagging(pod: Json) -> bool:
-    """Whether the recorded kubelet had not yet drawn the conclusion from what it wrote.
-
-    It shows the end of a container one write before the phase that follows from it.
-    """
-    status = pod["status"]
-    return (
-        status["phase"] == "Running"
-        and pod["spec"]["restartPolicy"] != "Always"
-        and all(
-            "terminated" in s["state"]
-            and (
-                pod["spec"]["restartPolicy"] == "Never" or not s["state"]["terminated"]["exitCode"]
-            )
-            for s in status["containerStatuses"]
-        )
-    )
-
-
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the recordings are not here")
 def test_every_recorded_status_comes_out_of_its_facts() -> None:
     checked = 0
     for where, before, pod in recorded():
-        if lagging(pod):
-            continue
         wanted = normal(pod["status"])
         old = dict(before["status"], qosClass=wanted["qosClass"])
         generation = wanted["observedGeneration"]
