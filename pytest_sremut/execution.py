@@ -6,7 +6,7 @@ skips silently and never passes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -14,12 +14,24 @@ from pytest_sremut.errors import SremutError
 from pytest_sremut.report import CellReport
 
 if TYPE_CHECKING:
-    from pytest_sremut.session import AuditSession
-    from pytest_sremut.study.model import Cell
+    from pytest_sremut.study.model import Cell, Study
 
-__all__ = ["SESSION", "finish_run_of", "sremut_report"]
+__all__ = ["SESSION", "CellSession", "finish_run_of", "sremut_report"]
 
-SESSION: pytest.StashKey[AuditSession] = pytest.StashKey()
+
+class CellSession(Protocol):
+    """What judges cells: live on a cluster, or from records."""
+
+    def report(self, study: Study, cell: Cell) -> CellReport:
+        """Judge a cell. Raises SremutError where it cannot be judged."""
+        ...
+
+    def finish_run(self) -> None:
+        """After the last selected cell of a run. Raises SremutError when it ends badly."""
+        ...
+
+
+SESSION: pytest.StashKey[CellSession] = pytest.StashKey()
 
 
 @pytest.fixture

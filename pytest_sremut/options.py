@@ -12,10 +12,19 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["CLUSTERS", "REQUIREMENTS", "Settings", "add_options", "asks_for_mutants", "settings_of"]
+__all__ = [
+    "CLUSTERS",
+    "REPORTS",
+    "REQUIREMENTS",
+    "Settings",
+    "add_options",
+    "asks_for_mutants",
+    "settings_of",
+]
 
 CLUSTERS = "embedded | context:NAME"
 REQUIREMENTS = ("predictions", "soundness")
+REPORTS = ("json", "md", "stryker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +41,10 @@ class Settings:
     exploratory: bool
     require: str
     fail_under: float | None
+    adjudicate: bool = False
+    check: bool = False
+    evidence_directories: tuple[Path, ...] = ()  # all that were named; a live session takes one
+    reports: tuple[tuple[str, Path], ...] = ()  # (kind, where), in the order given
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -59,8 +72,33 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--sremut-evidence",
         metavar="DIR",
+        action="append",
         default=None,
-        help="Where records go (default: a new directory under .sremut/evidence).",
+        help="Where records go (default: a new directory under .sremut/evidence), or, with "
+        "--sremut-adjudicate, where they are (default: the newest one there); then it may be "
+        "given several times.",
+    )
+    group.addoption(
+        "--sremut-adjudicate",
+        action="store_true",
+        default=None,
+        help="Judge every cell from records, without a cluster, and write .sremut/ledger.json "
+        "and .sremut/ledger.md.",
+    )
+    group.addoption(
+        "--sremut-check",
+        action="store_true",
+        default=None,
+        help="With --sremut-adjudicate: write nothing, fail unless the ledger there is the same "
+        "byte for byte.",
+    )
+    group.addoption(
+        "--sremut-report",
+        metavar="KIND:PATH",
+        action="append",
+        default=None,
+        help=f"Also export the ledger: {' | '.join(f'{kind}:PATH' for kind in REPORTS)}; may be "
+        "given several times. md:$GITHUB_STEP_SUMMARY is appended to.",
     )
     group.addoption(
         "--sremut-keep-cluster",
@@ -91,7 +129,12 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("sremut_cluster", "See --sremut-cluster.", default="embedded")
     parser.addini("sremut_allow_context", "See --sremut-allow-context.", type="args", default=[])
     parser.addini("sremut_profile", "See --sremut-profile.", default="")
-    parser.addini("sremut_evidence", "See --sremut-evidence.", default="")
+    parser.addini(
+        "sremut_evidence", "See --sremut-evidence, one a line.", type="linelist", default=[]
+    )
+    parser.addini("sremut_adjudicate", "See --sremut-adjudicate.", type="bool", default=False)
+    parser.addini("sremut_check", "See --sremut-check.", type="bool", default=False)
+    parser.addini("sremut_report", "See --sremut-report, one a line.", type="linelist", default=[])
     parser.addini("sremut_keep_cluster", "See --sremut-keep-cluster.", type="bool", default=False)
     parser.addini("sremut_exploratory", "See --sremut-exploratory.", type="bool", default=False)
     parser.addini("sremut_require", "See --sremut-require.", default="predictions")
@@ -114,21 +157,54 @@ def settings_of(config: pytest.Config) -> Settings:
         return config.getini(f"sremut_{name}") if given is None else given
 
     root = config.rootpath
-    evidence = str(value("evidence") or "")
     allowed = value("allow_context")
     assert isinstance(allowed, list)
+    adjudicate, check = bool(value("adjudicate")), bool(value("check"))
+    evidence = _evidence(config, value("evidence"), adjudicate=adjudicate)
+    if check and not adjudicate:
+        raise pytest.UsageError("--sremut-check: allowed only with --sremut-adjudicate")
     return Settings(
         root=root,
         audits=root / str(config.getini("sremut_audits")),
         cluster=_cluster(str(value("cluster"))),
         allowed_contexts=frozenset(str(name) for name in allowed),
         profile=str(value("profile") or ""),
-        evidence=(config.invocation_params.dir / evidence).resolve() if evidence else None,
+        evidence=evidence[0] if evidence else None,
         keep_cluster=bool(value("keep_cluster")),
         exploratory=bool(value("exploratory")),
         require=_require(str(value("require"))),
         fail_under=_fail_under(str(value("fail_under") or "")),
+        adjudicate=adjudicate,
+        check=check,
+        evidence_directories=evidence,
+        reports=_reports(config, value("report")),
     )
+
+
+def _evidence(config: pytest.Config, given: object, *, adjudicate: bool) -> tuple[Path, ...]:
+    assert isinstance(given, list)
+    directory = config.invocation_params.dir
+    found = tuple(dict.fromkeys((directory / str(one)).resolve() for one in given if one))
+    if len(found) > 1 and not adjudicate:
+        raise pytest.UsageError(
+            f"--sremut-evidence: found {len(found)} directories; allowed: one, where records go "
+            "(several with --sremut-adjudicate)"
+        )
+    return found
+
+
+def _reports(config: pytest.Config, given: object) -> tuple[tuple[str, Path], ...]:
+    assert isinstance(given, list)
+    found: list[tuple[str, Path]] = []
+    for one in given:
+        kind, colon, path = str(one).partition(":")
+        if kind not in REPORTS or not colon or not path:
+            raise pytest.UsageError(
+                f"--sremut-report: found {str(one)!r}; allowed: "
+                + " | ".join(f"{kind}:PATH" for kind in REPORTS)
+            )
+        found.append((kind, (config.invocation_params.dir / path).resolve()))
+    return tuple(found)
 
 
 def _cluster(text: str) -> str:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_sremut.options import add_options, asks_for_mutants, settings_of
+from pytest_sremut.options import Settings, add_options, asks_for_mutants, settings_of
 
 if TYPE_CHECKING:
+    from pytest_sremut.adjudication import Adjudication
     from pytest_sremut.audit import Audit
 
 __all__: list[str] = []
 
-AUDIT: pytest.StashKey[Audit] = pytest.StashKey()
+AUDIT: pytest.StashKey[Audit | Adjudication] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,16 +33,24 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "mutant: a cell of a mutation study (run × state × oracle); select to run audits"
     )
     settings = settings_of(config)
-    asked = asks_for_mutants(config)
+    asked = asks_for_mutants(config) or settings.adjudicate
     if asked and config.args_source is not pytest.Config.ArgsSource.ARGS:
         # Plain `pytest` runs the project's tests; `-m mutant` without a path means the audits.
         config.args = [str(settings.audits)] if settings.audits.is_dir() else config.args
     if asked or any(_inside(settings.audits, argument, config) for argument in config.args):
-        from pytest_sremut.audit import Audit
-
-        audit = Audit(config, settings)
+        audit = _audit(config, settings)
         config.stash[AUDIT] = audit
         config.pluginmanager.register(audit, "sremut-audit")
+
+
+def _audit(config: pytest.Config, settings: Settings) -> Audit | Adjudication:
+    if settings.adjudicate:
+        from pytest_sremut.adjudication import Adjudication
+
+        return Adjudication(config, settings)
+    from pytest_sremut.audit import Audit
+
+    return Audit(config, settings)
 
 
 def _inside(audits: Path, argument: str, config: pytest.Config) -> bool:

@@ -22,7 +22,7 @@ from pytest_sremut.ledger.matrix import graders_of, matrix, table, totals, viola
 from pytest_sremut.ledger.model import AttemptFact, ReadingFact, StateFact
 from pytest_sremut.ledger.registration import registration
 from pytest_sremut.ledger.scores import Disagreement, MutantFate, disagreements, fates, score
-from pytest_sremut.ledger.sources import Sources
+from pytest_sremut.ledger.sources import Sources, files_of
 from pytest_sremut.ledger.timings import timings
 from pytest_sremut.ledger.windows import quantities, retained_means, windows
 from pytest_sremut.study.cells import runs
@@ -80,7 +80,7 @@ def _study(judged: Judged, given: JudgedStudy, sources: Sources) -> dict[str, An
         "violated": violated(given, sources),
         "disagreements": _disagreements(given, sources),
         "surprises": _surprises(given, sources),
-        "falsification": _falsification(given),
+        "falsification": _falsification(given, sources),
         "windows": windows(given, sources),
         "retained": retained_means(given, sources),
         "quantities": quantities(given, sources),
@@ -317,7 +317,9 @@ def _surprises(given: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
     ]
 
 
-def _falsification(given: JudgedStudy) -> list[dict[str, Any]]:
+def _falsification(given: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
+    read = [fact.source for a in given.counted for fact in a.states.values()]
+    frozen = files_of(given.study.frozen, given.digests, "predictions")
     rules = () if given.study.predictions is None else given.study.predictions.falsification
     return [
         {
@@ -334,6 +336,7 @@ def _falsification(given: JudgedStudy) -> list[dict[str, Any]]:
                 }
                 for item in own
             ],
+            "from": sources.ranges([frozen, *read]),
         }
         for rule in rules
     ]

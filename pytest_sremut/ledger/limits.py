@@ -32,7 +32,7 @@ def limits(
         if state in attempt.states
     ]
     found = [
-        *_regime(judged),
+        *_regime(judged, study),
         *_runs(study),
         *_invariants(states, sources),
         *_not_read(states, sources),
@@ -40,15 +40,16 @@ def limits(
         *_unscored(fates),
         *_silent_sampler(study),
     ]
-    return [{"from": [], **item} for item in found]
+    every = sources.ranges(attempt.source for attempt in study.attempts)
+    return [{"from": every, **item} for item in found]
 
 
 def _limit(name: str, count: int, of: int, leaves: str) -> dict[str, Any]:
     return {"limit": name, "count": count, "of": of, "leaves": leaves}
 
 
-def _regime(judged: Judged) -> Iterator[dict[str, Any]]:
-    total = sum(len(study.attempts) for study in judged.studies)
+def _regime(judged: Judged, study: JudgedStudy) -> Iterator[dict[str, Any]]:
+    total = len(study.attempts)
     if judged.kind == "EXPLORATORY":
         yield _limit(
             "exploratory",
