@@ -17,7 +17,12 @@ from pytest_sremut.engine import activation, application, fault, mutation
 from pytest_sremut.engine.classify import PodCondition, pods_during
 from pytest_sremut.engine.context import RunContext, Timings
 from pytest_sremut.engine.contracting import evaluate_contract
-from pytest_sremut.engine.grading import InstrumentSet, TimedReading, read_oracles
+from pytest_sremut.engine.grading import (
+    InstrumentSet,
+    TimedReading,
+    abandoned_probes,
+    read_oracles,
+)
 from pytest_sremut.engine.guard import Guard
 from pytest_sremut.engine.preflight import preflight
 from pytest_sremut.engine.recording import StateNotes, dump_objects, state_record
@@ -191,6 +196,8 @@ class Driver:
                 self._complete()
         except BaseException as error:
             self._stop(error)
+            if not self.attempt.closed:
+                self._done.pop(state, None)  # no evidence stands behind it
             if isinstance(error, SremutError) and self._stopped is not None:
                 raise self._stopped from error
             raise  # an interrupt, or a mistake of ours whose traceback somebody needs
@@ -226,8 +233,9 @@ class Driver:
     def _faulted(self) -> StateReadings:
         ctx = self._ctx
         notes = self._begin(State.FAULTED)
-        self._mark(f"{self.run.id}, journal {self.attempt.journal.path}")
-        self._move(Phase.MUTANT_INJECTED)
+        with uninterrupted():
+            self._move(Phase.MUTANT_INJECTED)
+            self._mark(f"{self.run.id}, journal {self.attempt.journal.path}")
         with ctx.timings.phase("inject"):
             fault.inject(ctx)
         injected = ctx.clock.monotonic()
@@ -262,8 +270,7 @@ class Driver:
         readings = self._control(notes)
         self._require_control(notes, Outcome.RESTORATION_FAILURE)
         self._record(notes)
-        self._move(Phase.RESTORE_VERIFIED)
-        self._mark("")
+        self._restoration_verified()
         return readings
 
     def _restore(self) -> None:
@@ -271,6 +278,11 @@ class Driver:
             self._move(Phase.RESTORE_STARTED)
         with self._ctx.timings.phase("restore"):
             fault.recover(self._ctx)
+
+    def _restoration_verified(self) -> None:
+        with uninterrupted():
+            self._move(Phase.RESTORE_VERIFIED)
+            self._mark("")
 
     # -- pieces of a state ------------------------------------------------------------------
 
@@ -433,8 +445,10 @@ class Driver:
         if not isinstance(error, SremutError | KeyboardInterrupt):
             self._facts["traceback"] = "".join(traceback.format_exception(error))
         if self._phase in FINAL:
-            # Everything was put back; only the record could not be kept, and none contradicts it.
-            self.outcome, self._stopped = outcome, RunStoppedError(outcome, reason)
+            # Everything was put back. Either the record was closed before the interrupt, and
+            # stands, or it could not be kept, and whoever reads the evidence sees that it died.
+            if not self.attempt.closed:
+                self.outcome, self._stopped = outcome, RunStoppedError(outcome, reason)
             return
         mutated = self._phase in _MUTATED
         try:
@@ -450,8 +464,10 @@ class Driver:
         self._stopped = RunStoppedError(outcome, reason)
         try:
             with uninterrupted():
-                if mutated and self._phase in _MUTATED:
+                if self._phase in _MUTATED:
                     self._blocked()
+                elif not self.dirty:
+                    self._move(Phase.ABORTED_SAFE)
                 self._close(outcome, reason)
         except EvidenceError as third:
             # The attempt stays open: whoever reads the evidence sees that it died.
@@ -461,18 +477,20 @@ class Driver:
             )
 
     def _put_back(self, mutated: bool) -> None:
+        ctx = self._ctx
+        if ctx.application:
+            known = {item.uid for item in ctx.temporary}
+            ctx.temporary += [pod for pod in abandoned_probes(ctx) if pod.uid not in known]
         if mutated:
-            application.remove_temporary(self._ctx)
+            application.remove_temporary(ctx)
             self._restore()
-            self._move(Phase.RESTORE_VERIFIED)
-            self._mark("")
+            self._restoration_verified()
         try:
             self._stop_sampler()
         except SremutError as error:  # a sample that could not be kept leaves nothing mutated
             self._facts["sampler"] = _told(error)
-        if self._ctx.application or self._ctx.temporary:
-            application.remove(self._ctx)
-        self._move(Phase.ABORTED_SAFE)
+        if ctx.application or ctx.temporary:
+            application.remove(ctx)
 
     def _blocked(self) -> None:
         if self._phase is not Phase.RESTORE_STARTED:
@@ -533,6 +551,8 @@ _MUTATED = frozenset(
 def _told(error: BaseException) -> str:
     if isinstance(error, SremutError):
         return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return f"interrupted: {error}" if str(error) else "interrupted"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

@@ -72,8 +72,7 @@ def recover(ctx: RunContext) -> None:
                 # the application away must name its UID.
                 ctx.target = restored.body
                 ctx.application = [
-                    captured(restored.body) if item.ref == ref else item
-                    for item in ctx.application
+                    captured(restored.body) if item.ref == ref else item for item in ctx.application
                 ]
 
             ctx.guard.create(OperationKind.RESTORE_TARGET, [body], note=note)

@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_sremut.cluster.port import ObjectRef
 from pytest_sremut.cluster.waiting import Objects, WaitTimeoutError, wait_for
+from pytest_sremut.engine.application import listed
+from pytest_sremut.engine.guard import Captured
 from pytest_sremut.engine.labels import ROLE_LABEL
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import UsageError
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_sremut.engine.context import RunContext
     from pytest_sremut.study.model import OracleSpec, Study
 
-__all__ = ["InstrumentSet", "TimedReading", "barrier", "read_oracles"]
+__all__ = ["InstrumentSet", "TimedReading", "abandoned_probes", "barrier", "read_oracles"]
 
 _PROBE_OF_A_BENCHMARK: Final = ("app", "service-connectivity-check")
 
@@ -83,6 +86,18 @@ def barrier(ctx: RunContext) -> float:
     except WaitTimeoutError as error:
         raise RunStoppedError(Outcome.HARNESS_TIMING_FAILURE, f"barrier: {error}") from error
     return waited.elapsed
+
+
+def abandoned_probes(ctx: RunContext) -> list[Captured]:
+    """Probe pods whose grader was interrupted and will not take them away any more."""
+    return [
+        Captured(
+            ref=ObjectRef(kind="Pod", namespace=ctx.namespace, name=pod["metadata"]["name"]),
+            uid=pod["metadata"]["uid"],
+        )
+        for pod in listed(ctx.api.list("Pod", ctx.namespace))
+        if _is_probe(pod["metadata"].get("labels"))
+    ]
 
 
 def _is_probe(labels: Mapping[str, Any] | None) -> bool:

@@ -27,6 +27,7 @@ from pytest_sremut.evidence.identity import AttemptIdentity
 from pytest_sremut.evidence.journal import Journal
 from pytest_sremut.evidence.rawref import RawRef, is_safe_name
 from pytest_sremut.evidence.stream import AppendStream
+from pytest_sremut.evidence.uninterrupted import uninterrupted
 from pytest_sremut.study.canonical import CanonicalError, canonical_json
 from pytest_sremut.study.verdict import Outcome, State
 
@@ -140,9 +141,10 @@ class Attempt:
             EvidenceError: The name is not allowed or taken, or the file cannot be written.
         """
         inside = name.removeprefix("raw/")
-        reference = self._write(f"raw/{inside}", data)
-        with self._lock:
-            self._raw[reference.path] = reference
+        with uninterrupted():
+            reference = self._write(f"raw/{inside}", data)
+            with self._lock:
+                self._raw[reference.path] = reference
         return reference
 
     def json(self, name: str, value: Any) -> RawRef:
@@ -183,12 +185,13 @@ class Attempt:
         value = self._completed(own, record, what)
         checked("state", value, what=what)
         self._check_references(value, what)
-        reference = self._write(f"states/{state.value}.json", _canonical(value, what=what))
-        with self._lock:
-            self._states[state] = reference
-        self._journal.append(
-            "STATE_RECORDED", {"state": state.value}, references=[reference.sha256]
-        )
+        with uninterrupted():
+            reference = self._write(f"states/{state.value}.json", _canonical(value, what=what))
+            with self._lock:
+                self._states[state] = reference
+            self._journal.append(
+                "STATE_RECORDED", {"state": state.value}, references=[reference.sha256]
+            )
         return reference
 
     def close(self, *, outcome: Outcome, reason: str, record: Mapping[str, Any]) -> RawRef:
@@ -208,11 +211,12 @@ class Attempt:
         self._refuse_if_closed("record.json")
         if not reason and outcome is not Outcome.COMPLETE:
             raise EvidenceError(f"{self._directory}: outcome {outcome} without a reason")
-        if self._ending is None:  # else the record stands and only the ledger's entry is missing
-            self._ending = self._write_record(outcome, reason, record)
-        self._closing(self._ending)
-        self._closed = True
-        self._journal.close()
+        with uninterrupted():
+            if self._ending is None:  # else the record stands, only the ledger's entry is missing
+                self._ending = self._write_record(outcome, reason, record)
+            self._closing(self._ending)
+            self._closed = True
+            self._journal.close()
         return RawRef.from_json(self._ending["record"])
 
     # -- helpers -----------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.atomic import fsync_directory, reason_of, write_all
 from pytest_sremut.evidence.clock import Clock, rfc3339
+from pytest_sremut.evidence.uninterrupted import uninterrupted
 from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
 
 __all__ = [
@@ -140,7 +141,7 @@ class Journal:
             EvidenceError: The facts are not JSON, or the entry cannot be written. The journal is
                 then as before: what was written of the entry has been taken back.
         """
-        with self._lock:
+        with uninterrupted(), self._lock:
             if self._broken:
                 raise EvidenceError(f"{self._path}: {self._broken}")
             body: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,11 @@ from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineWorld:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineWorld]:
     monkeypatch.setattr(application, "manifests_of", small_application)
-    return EngineWorld(tmp_path / "evidence")
+    world = EngineWorld(tmp_path / "evidence")
+    yield world
+    world.stop()
 
 
 def outcome_on_disk(world: EngineWorld) -> tuple[str, str]:
@@ -378,7 +380,7 @@ def test_an_interrupt_restores_and_says_so(world: EngineWorld) -> None:
     with pytest.raises(KeyboardInterrupt):
         driver.state(State.FAULTED)
     assert driver.outcome is Outcome.DRIVER_ABORTED
-    assert outcome_on_disk(world) == ("DRIVER_ABORTED", "KeyboardInterrupt")
+    assert outcome_on_disk(world) == ("DRIVER_ABORTED", "interrupted")
     assert application_is_gone(world)
     assert world.marks[-1] == ""
 

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,7 @@ from world import NS, World, deployment, replica_set
 from pytest_sremut.cluster.port import ClusterFacts, ClusterIdentity, KubeApi
 from pytest_sremut.engine.driver import Driver
 from pytest_sremut.engine.grading import InstrumentSet
-from pytest_sremut.errors import HarnessError
+from pytest_sremut.errors import HarnessError, SremutError
 from pytest_sremut.evidence.identity import AttemptIdentity
 from pytest_sremut.evidence.root import EvidenceRoot
 from pytest_sremut.oracles.perform import perform
@@ -35,6 +36,7 @@ __all__ = ["EngineWorld", "FakeClock", "FakeInstrument", "small_application"]
 
 ROOT = Path(__file__).resolve().parents[3]
 STUDY = PurePosixPath("audits/missing_service_social_network/study.yaml")
+PINNED = PurePosixPath("audits/pinned_endpoints_social_network/study.yaml")
 
 
 class FakeClock:
@@ -131,6 +133,7 @@ class EngineWorld(World):
             FakeInstrument("isolated", self.kube),
         ]
         self.marks: list[str] = []
+        self._drivers: list[Driver] = []
 
     def _begin(self) -> None:
         """An empty cluster with one ready node."""
@@ -173,6 +176,10 @@ class EngineWorld(World):
     def study(self) -> Study:
         return load_study(ROOT, STUDY)
 
+    def pinned(self) -> Study:
+        """The study of the mutant that consists of two objects."""
+        return load_study(ROOT, PINNED)
+
     def driver(self, mutant: str, *, study: Study | None = None, **more: Any) -> Driver:
         """A driver for the first repetition of a mutant, its attempt opened on disk."""
         study = study or self.study()
@@ -196,7 +203,7 @@ class EngineWorld(World):
                 profile="embedded",
             )
         )
-        return Driver(
+        driver = Driver(
             study=study,
             run=run,
             protocol=protocol,
@@ -211,6 +218,15 @@ class EngineWorld(World):
             mark=self.marks.append,
             **more,
         )
+        self._drivers.append(driver)
+        return driver
+
+    def stop(self) -> None:
+        """End the threads of drivers that no test brought to their end."""
+        for driver in self._drivers:
+            if driver._ctx.sampler is not None:
+                with contextlib.suppress(SremutError):
+                    driver._ctx.sampler.stop()
 
     # -- controllers ------------------------------------------------------------------------
 
