@@ -7,6 +7,7 @@ lasts. Once a restoration failed nothing more is mutated: the schedule has stopp
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from pytest_sremut.evidence.identity import (
     protocol_facts,
 )
 from pytest_sremut.evidence.root import EvidenceRoot
+from pytest_sremut.evidence.uninterrupted import uninterrupted
 from pytest_sremut.report import CellReport, Observed
 from pytest_sremut.study.verdict import Outcome
 
@@ -123,19 +125,29 @@ class AuditSession:
             self._note_dirty(driver)
 
     def close(self) -> None:
-        """End everything: abort a run in progress, give the cluster back. Idempotent."""
-        driver, self._driver = self._driver, None
-        if driver is not None:
-            driver.abort(KeyboardInterrupt("the session ended during the run"))
-            self._note_dirty(driver)
-        self._instruments.close()
-        if self._lease is not None:
-            self._lease.release()
-            self._lease = None
-        if self._cluster is not None:
+        """End everything: abort a run in progress, give the cluster back. Idempotent.
+
+        Raises:
+            SremutError: The cluster could not be taken down.
+        """
+        with ExitStack() as last:  # each is done, whatever becomes of the ones before it
+            last.callback(self._close_cluster)
+            last.callback(self._release)
+            last.callback(self._instruments.close)
+            driver, self._driver = self._driver, None
+            if driver is not None:
+                driver.abort(KeyboardInterrupt("the session ended during the run"))
+
+    def _release(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
+
+    def _close_cluster(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
             self._progress("taking the cluster down")
-            self._cluster.close()
-            self._cluster = None
+            cluster.close()
             self._progress("")
 
     # -- pieces -----------------------------------------------------------------------------
@@ -153,38 +165,37 @@ class AuditSession:
         cluster, identity = self._leased(study)
         protocol = study.profiles[self._settings.profile or cluster.facts().kind]
         admission = self._admissions[study.id]
-        attempt = self._root.begin(
-            AttemptIdentity(
-                study=study.id,
-                run=run.id,
-                mutant=run.mutant,
-                repetition=run.repetition,
-                registration=admission.registration,
-                session=self._session_id,
-                files=file_digests(self._settings.root, study.frozen),
-                profile=protocol.profile,
-                protocol=protocol_facts(protocol),
-                cluster=_cluster_record(cluster, identity),
-                product=product_facts(),
-            )
+        identity_of_attempt = AttemptIdentity(
+            study=study.id,
+            run=run.id,
+            mutant=run.mutant,
+            repetition=run.repetition,
+            registration=admission.registration,
+            session=self._session_id,
+            files=file_digests(self._settings.root, study.frozen),
+            profile=protocol.profile,
+            protocol=protocol_facts(protocol),
+            cluster=_cluster_record(cluster, identity),
+            product=product_facts(),
         )
         self._instruments.start(study)
-        self._driver = Driver(
-            study=study,
-            run=run,
-            protocol=protocol,
-            cluster=cluster,
-            identity=identity,
-            allowed_contexts=self._settings.allowed_contexts | _own_context(cluster),
-            attempt=attempt,
-            instruments=self._instruments,
-            registration=admission.registration,
-            clock=self._clock,
-            progress=self._progress,
-            mark=self._mark,
-            before_run=lambda: self._refuse_if_changed(study),
-            registration_facts=admission.facts(),
-        )
+        with uninterrupted():  # an attempt that was begun has a driver that can close it
+            self._driver = Driver(
+                study=study,
+                run=run,
+                protocol=protocol,
+                cluster=cluster,
+                identity=identity,
+                allowed_contexts=self._settings.allowed_contexts | _own_context(cluster),
+                attempt=self._root.begin(identity_of_attempt),
+                instruments=self._instruments,
+                registration=admission.registration,
+                clock=self._clock,
+                progress=self._progress,
+                mark=self._mark,
+                before_run=lambda: self._refuse_if_changed(study),
+                registration_facts=admission.facts(),
+            )
         return self._driver
 
     def _leased(self, study: Study) -> tuple[Cluster, ClusterIdentity]:
@@ -199,9 +210,7 @@ class AuditSession:
                     self._identity,
                     holder=self._session_id,
                     # A cluster of our own is gone with its directory, and so is its lease.
-                    directory=(
-                        self._cluster.kubeconfig.parent if _is_own(self._cluster) else None
-                    ),
+                    directory=(self._cluster.kubeconfig.parent if _is_own(self._cluster) else None),
                 )
             except SremutError as error:
                 # One clear message for every cell instead of one attempt each to start it.
@@ -227,11 +236,11 @@ class AuditSession:
             self._lease.mark_clean()
 
     def _note_dirty(self, driver: Driver | None) -> None:
-        if driver is None or not driver.dirty:
+        if driver is None or not (driver.dirty or driver.outcome is Outcome.RESTORATION_FAILURE):
             return
+        what = f"left the cluster mutated: {driver.dirty}" if driver.dirty else "was not restored"
         self._failed = RunStoppedError(
-            Outcome.RESTORATION_FAILURE,
-            f"the schedule has stopped: {driver.run.id} left the cluster mutated: {driver.dirty}",
+            Outcome.RESTORATION_FAILURE, f"the schedule has stopped: {driver.run.id} {what}"
         )
 
 
