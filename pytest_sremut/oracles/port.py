@@ -120,23 +120,23 @@ def _bounded(text: str) -> str:
     return clean if len(clean) <= _TEXT_LIMIT else clean[:_TEXT_LIMIT] + "..."
 
 
-def judge(returned: Any) -> Verdict:
-    """The verdict that a returned object states, ERROR when it states none."""
-    if why_no_verdict(returned):
+def judge(returned: Any, key: str = "success") -> Verdict:
+    """The verdict that a returned object states under `key`, ERROR when it states none."""
+    if why_no_verdict(returned, key):
         return Verdict.ERROR
-    return Verdict.ACCEPT if returned["success"] is True else Verdict.REJECT
+    return Verdict.ACCEPT if returned[key] is True else Verdict.REJECT
 
 
-def why_no_verdict(returned: Any) -> str:
+def why_no_verdict(returned: Any, key: str = "success") -> str:
     """Why a returned object is no verdict; empty when it is one."""
     if not isinstance(returned, dict):
         return f"the oracle returned {_article(type(returned).__name__)}, not a mapping"
-    if "success" not in returned:
-        return "the oracle returned a mapping without 'success'"
-    success = returned["success"]
+    if key not in returned:
+        return f"the oracle returned a mapping without {key!r}"
+    success = returned[key]
     if success is True or success is False:
         return ""
-    return f"the oracle's 'success' is {_article(type(success).__name__)}, not True or False"
+    return f"the oracle's {key!r} is {_article(type(success).__name__)}, not True or False"
 
 
 def json_ready(value: Any) -> Any:

@@ -180,8 +180,7 @@ def _conclude(request: ReadingRequest, ended: Ended) -> dict[str, Any]:
     messages = list(framing.FrameReader().feed(result[0]))
     if messages:
         answer = messages[0]
-        if "reading" in answer:
-            answer["reading"] |= {"stdout": _text(out), "stderr": _text(err)}
+        answer.get("reading", answer).update({"stdout": _text(out), "stderr": _text(err)})
         return answer
     said = f"; it said: {tail}" if (tail := _text(err)[-2000:].strip()) else ""
     if ended.status is None:

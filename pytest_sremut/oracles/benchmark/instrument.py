@@ -1,0 +1,229 @@
+"""The two instruments that read a benchmark's unmodified classes: `own` and `pinned`.
+
+They differ in the interpreter and with it in every library that the oracle uses: `own` runs under
+ours, `pinned` under the benchmark's. Both fork each reading from a warm worker. Before a reading
+counts, the modules that were really compiled are compared with the study's pins once more.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
+from pytest_sremut.oracles.benchmark.checkout import Checkout
+from pytest_sremut.oracles.benchmark.kubeconfig import write_single_context
+from pytest_sremut.oracles.benchmark.layout import Layout
+from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.request import ReadingRequest
+from pytest_sremut.oracles.warm import WarmWorker, allowed_environment
+from pytest_sremut.study.model import BenchmarkPins, Study
+from pytest_sremut.study.names import Imports, Instrument
+
+__all__ = ["BenchmarkInstrument"]
+
+_WORKER: Final = Path(__file__).with_name("worker.py")
+
+
+class BenchmarkInstrument:
+    """See the module's docstring and `Instrument`.
+
+    Args:
+        kind: `own` or `pinned`.
+        directory: The checkout.
+        layouts: Adapters by the benchmark's name.
+        python: The interpreter of `pinned`; `own` runs under ours.
+    """
+
+    def __init__(
+        self,
+        kind: Instrument,
+        *,
+        directory: Path,
+        layouts: Mapping[str, Layout],
+        python: str = sys.executable,
+    ) -> None:
+        self.name = kind.value
+        self._directory = directory
+        self._layouts = layouts
+        self._python = python
+        self._own = kind is Instrument.OWN
+        self._checkouts: dict[str, Checkout] = {}
+        self._scratch = Path(tempfile.mkdtemp(prefix="sremut-benchmark-"))
+        self._worker: WarmWorker | None = None
+        self._key: tuple[Any, ...] = ()
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def start(self) -> None:
+        """Nothing to start before it is known what is to be read: see `prepare`."""
+
+    def prepare(self, study: Study) -> None:
+        """Start the worker for a study's oracles; it imports while we go on.
+
+        Raises:
+            UsageError: The benchmark or a class of it does not exist here.
+        """
+        if study.benchmark is None:
+            return
+        checkout = self.checkout(study.benchmark.name)
+        graded = Checkout.graded(study)
+        modules = {checkout.place(spec.use).partition(":")[0] for spec in graded}
+        with self._lock:
+            self._running(study.benchmark, frozenset(modules))
+
+    def problems(self, study: Study) -> list[str]:
+        """Why this instrument cannot read this study here and now; waits for its imports."""
+        try:
+            self.prepare(study)
+            with self._lock:
+                if self._worker is None:
+                    return []
+                return [str(problem) for problem in self._worker.ready()["problems"]]
+        except (UsageError, HarnessError) as error:
+            return [str(error)]
+
+    def checkout(self, benchmark: str) -> Checkout:
+        """The checkout, read as that benchmark. Raises UsageError."""
+        if benchmark not in self._checkouts:
+            if benchmark not in self._layouts:
+                raise UsageError(
+                    f"benchmark {benchmark!r}: no adapter; "
+                    f"allowed: {', '.join(sorted(self._layouts))}"
+                )
+            self._checkouts[benchmark] = Checkout(self._directory, self._layouts[benchmark])
+        return self._checkouts[benchmark]
+
+    def read(self, request: ReadingRequest) -> Reading:
+        """See `Instrument`. One reading at a time; others wait."""
+        pins = _pins(request)
+        answer = self._ask("read", request)
+        reading = Reading.from_json(answer.get("reading"))
+        self._verify(reading.facts, pins)
+        return replace(reading, facts={**reading.facts, "commit": pins.commit})
+
+    def capture(self, request: ReadingRequest) -> Mapping[str, Any]:
+        """What the oracle's `capture_baseline()` changed in it; empty where it has none.
+
+        Called in the healthy state; `ReadingRequest.captured` of every later reading.
+        Raises what `read` raises.
+        """
+        captured: Mapping[str, Any] = self._ask("capture", request)["captured"]
+        return captured
+
+    def diagnose(self, request: ReadingRequest) -> Mapping[str, Any]:
+        """What a direct call of the oracle's `diagnostic` method gives, as JSON-ready facts.
+
+        Raises what `read` raises; the caller must not let it touch a verdict.
+        """
+        told: Mapping[str, Any] = self._ask("diagnose", request)["diagnostic"]
+        return told
+
+    def operate(self, action: str, request: ReadingRequest, fault: str) -> Mapping[str, Any]:
+        """Let the benchmark's own injector `inject` or `recover`.
+
+        Returns:
+            `returned`, `elapsed`, `stdout` and `stderr`.
+        Raises:
+            HarnessError: It failed, or overran `request.timeout`; how far it came is unknown.
+        """
+        layout = self.checkout(_pins(request).name).layout
+        absent = [name for name in layout.needs if shutil.which(name) is None]
+        if absent:
+            raise HarnessError(f"the injector of {layout.name} needs {', '.join(absent)} on PATH")
+        answer = self._ask(action, request, fault=fault)
+        return {**answer["done"], "stdout": answer["stdout"], "stderr": answer["stderr"]}
+
+    def close(self) -> None:
+        """End the worker and whatever it runs, and remove what was written for it."""
+        with self._lock:
+            self._stop()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    # -- pieces -------------------------------------------------------------------------------
+
+    def _ask(self, task: str, request: ReadingRequest, **more: Any) -> dict[str, Any]:
+        pins = _pins(request)
+        checkout = self.checkout(pins.name)
+        classes = {node.use: checkout.place(node.use) for node in request.oracle.walk() if node.use}
+        with self._lock:
+            worker = self._running(pins, frozenset())
+            kubeconfig = self._scratch / "kubeconfig"
+            write_single_context(Path(request.kubeconfig), request.context, kubeconfig)
+            own = replace(request, kubeconfig=str(kubeconfig))
+            self._count += 1
+            message = {"type": task, "request": own.to_json(), "classes": classes, **more}
+            try:
+                answer = worker.ask(self._count, message, timeout=request.timeout)
+            except BaseException:
+                # As in `Isolated`: whatever stopped us, no oracle may go on by itself.
+                self._stop()
+                raise
+        if "usage" in answer:
+            raise UsageError(str(answer["usage"]))
+        if "refused" in answer:
+            raise GuardRefusedError(str(answer["refused"]))
+        if "harness" in answer:
+            raise HarnessError(str(answer["harness"]))
+        return answer
+
+    def _running(self, pins: BenchmarkPins, modules: frozenset[str]) -> WarmWorker:
+        key = (pins.name, pins.imports)
+        if self._worker is not None and key == self._key[:2] and modules <= self._key[2]:
+            return self._worker
+        self._stop()
+        layout = self.checkout(pins.name).layout
+        self._worker = WarmWorker(
+            [self._python, "-I", "-B", str(_WORKER)],
+            {
+                **allowed_environment(),
+                # Where a client looks that was made before the cluster was up.
+                "KUBECONFIG": str(self._scratch / "kubeconfig"),
+                "KUBECACHEDIR": str(self._scratch / "kubecache"),
+            },
+            {
+                "instrument": self.name,
+                "path": [entry or str(Path.cwd()) for entry in sys.path] if self._own else [],
+                "checkout": str(self.checkout(pins.name).directory),
+                "layout": layout.to_json(),
+                "light": list(layout.light) if pins.imports == Imports.LIGHT else [],
+                "modules": sorted(modules | _client_module(layout)),
+            },
+            directory=self._scratch,
+        )
+        self._key = (*key, modules)
+        return self._worker
+
+    def _stop(self) -> None:
+        if self._worker is not None:
+            self._worker.stop()
+            self._worker = None
+
+    def _verify(self, facts: Mapping[str, Any], pins: BenchmarkPins) -> None:
+        """What was compiled is what was pinned. Raises GuardRefusedError, a protocol violation."""
+        loaded: Mapping[str, str] = facts.get("modules", {})
+        needed = {file for files in facts.get("sources", {}).values() for file in files}
+        for file, found in loaded.items():
+            if file in pins.files or file in needed:
+                pinned = pins.files.get(file, "nothing")
+                if found != pinned:
+                    raise GuardRefusedError(
+                        f"{self._directory / file}: SHA-256 as loaded: found {found}; "
+                        f"pinned: {pinned}"
+                    )
+
+
+def _client_module(layout: Layout) -> frozenset[str]:
+    return frozenset({layout.client.partition(":")[0]} - {""})
+
+
+def _pins(request: ReadingRequest) -> BenchmarkPins:
+    if request.benchmark is None:
+        raise UsageError(f"oracle {request.oracle.id}: the study pins no benchmark")
+    return request.benchmark

@@ -1,0 +1,120 @@
+"""The warm process behind `own` and `pinned`: a checkout's modules imported once, a fork per task.
+
+Started by its path, `PYTHON -I -B .../worker.py`, under whatever interpreter audits the benchmark,
+which need not have our dependencies: of ours, only modules of the standard library's kind are
+imported, and our directory leaves `sys.path` before the benchmark enters it. The protocol is that
+of `serving`; `hello` has `instrument`, `path` (entries of `sys.path`), `checkout`, `layout`,
+`light` and `modules`, and `ready` tells versions, digests and what could not be imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if sys.version_info < (3, 11):  # noqa: UP036 - it is not our interpreter that starts this
+    sys.exit("the benchmark's interpreter must be Python 3.11 or later")
+
+_ROOT = str(Path(__file__).resolve().parents[3])
+sys.path.insert(0, _ROOT)
+
+import platform  # noqa: E402
+from collections.abc import Mapping  # noqa: E402
+from importlib import metadata  # noqa: E402
+from typing import Any  # noqa: E402
+
+from pytest_sremut.errors import HarnessError  # noqa: E402
+from pytest_sremut.oracles.benchmark.layout import Layout  # noqa: E402
+from pytest_sremut.oracles.benchmark.source import CheckoutImports  # noqa: E402
+from pytest_sremut.oracles.benchmark.subject import Subject  # noqa: E402
+from pytest_sremut.oracles.request import ReadingRequest  # noqa: E402
+from pytest_sremut.oracles.serving import READ, serve  # noqa: E402
+
+sys.path.remove(_ROOT)
+
+__all__ = ["Worker", "main"]
+
+
+class Worker:
+    """What one `hello` made of this process, and the tasks that it can be asked for."""
+
+    def __init__(self) -> None:
+        self.instrument = "own"
+        self._layout: Layout | None = None
+        self._imports: CheckoutImports | None = None
+
+    def warm_up(self, hello: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Import what every reading needs. What fails is told, and fails again in each reading."""
+        self.instrument = hello["instrument"]
+        sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
+        self._layout = Layout.from_json(hello["layout"])
+        problems: list[str] = []
+        try:
+            self._imports = CheckoutImports(
+                Path(hello["checkout"]), self._layout.path, hello["light"]
+            )
+        except HarnessError as error:
+            return {"problems": [str(error)], "modules": {}, **_versions()}
+        for place in (*self._layout.warm, *hello["modules"]):
+            try:
+                self._imports.find(place) if ":" in place else self._imports.load(place)
+            except HarnessError as error:
+                problems.append(str(error))
+        return {"problems": problems, "modules": dict(self._imports.digests), **_versions()}
+
+    def read(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+        """One reading."""
+        reading = self._subject(request, message).read(self.instrument).to_json()
+        assert self._imports is not None
+        reading["facts"] |= {"modules": dict(sorted(self._imports.digests.items())), **_versions()}
+        return {"reading": reading}
+
+    def capture(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+        """What capturing the baseline changed."""
+        return {"captured": self._subject(request, message).capture()}
+
+    def diagnose(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The diagnostic calls."""
+        return {"diagnostic": self._subject(request, message).diagnose()}
+
+    def inject(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The benchmark's own injector."""
+        subject = self._subject(request, message)
+        assert self._layout is not None
+        return {"done": subject.operate(self._layout.inject, message["fault"])}
+
+    def recover(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The benchmark's own recovery."""
+        subject = self._subject(request, message)
+        assert self._layout is not None
+        return {"done": subject.operate(self._layout.recover, message["fault"])}
+
+    def _subject(self, request: ReadingRequest, message: Mapping[str, Any]) -> Subject:
+        if self._imports is None or self._layout is None:
+            raise HarnessError("the benchmark's packages could not be entered")
+        return Subject(self._imports, self._layout, request, message["classes"])
+
+
+def _versions() -> dict[str, str]:
+    try:
+        client = metadata.version("kubernetes")
+    except metadata.PackageNotFoundError:
+        client = "not installed"
+    return {"python": platform.python_version(), "kubernetes": client}
+
+
+def main() -> int:
+    """Serve until standard input ends."""
+    worker = Worker()
+    tasks = {
+        READ: worker.read,
+        "capture": worker.capture,
+        "diagnose": worker.diagnose,
+        "inject": worker.inject,
+        "recover": worker.recover,
+    }
+    return serve(worker.warm_up, tasks, instrument=lambda: worker.instrument)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
