@@ -9,7 +9,6 @@ elsewhere (in the record, or in an anchor) shows it.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,12 @@ from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.atomic import fsync_directory, reason_of, write_all
 from pytest_sremut.evidence.clock import Clock, rfc3339
 from pytest_sremut.evidence.uninterrupted import uninterrupted
-from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
+from pytest_sremut.study.canonical import (
+    CanonicalError,
+    canonical_json,
+    parse_with_encoder,
+    sha256,
+)
 
 __all__ = [
     "GENESIS",
@@ -251,16 +255,16 @@ def _verified(
     line: bytes, number: int, previous: str, first: JournalEntry | None
 ) -> tuple[JournalEntry | None, str]:
     try:
-        value = json.loads(line)
+        value, encoded = parse_with_encoder(line)
     except (ValueError, RecursionError):
         return None, "not JSON"
     if not isinstance(value, dict) or value.keys() != _FIELDS:
         return None, "not the fields of an entry"
     body = {key: item for key, item in value.items() if key != "hash"}
     try:
-        canonical = canonical_json(value) == line
-        digest = sha256(canonical_json(body))
-    except CanonicalError:
+        canonical = encoded(value) == line
+        digest = sha256(encoded(body))
+    except (CanonicalError, RecursionError):
         canonical, digest = False, None
     if not canonical:
         return None, "not canonical JSON"

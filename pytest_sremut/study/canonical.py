@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NewType
+import json
+from collections.abc import Callable
+from typing import Any, Final, NewType
 
 from pytest_sremut.errors import SremutError
 
-__all__ = ["CanonicalError", "Sha256", "canonical_json", "canonical_sha256", "sha256"]
+__all__ = [
+    "CanonicalError",
+    "Sha256",
+    "canonical_json",
+    "canonical_sha256",
+    "parse_with_encoder",
+    "sha256",
+]
 
 Sha256 = NewType("Sha256", str)
 """64 lower-case hexadecimal digits."""
@@ -42,6 +51,45 @@ def canonical_json(value: Any, *, what: str = "value") -> bytes:
         raise CanonicalError(f"{what}: not JSON: {error}") from None
     except RecursionError:
         raise CanonicalError(f"{what}: nested too deep, or inside itself") from None
+
+
+def parse_with_encoder(data: bytes) -> tuple[Any, Callable[[Any], bytes]]:
+    """The JSON value of `data`, and what gives the canonical bytes of it and of parts of it.
+
+    For whoever verifies many values: where nothing in `data` is written differently by Python's
+    own encoder and by RFC 8785 (no fractions, no large integers, ASCII only, so that keys sort
+    alike), the encoder is Python's, which is some thirty times as fast. Else it is
+    `canonical_json`.
+
+    Raises:
+        ValueError: It is not JSON.
+        RecursionError: It is nested too deep.
+    """
+    odd: list[str] = []
+
+    def fraction(text: str) -> float:
+        odd.append(text)
+        return float(text)
+
+    def integer(text: str) -> int:
+        if len(text) > _SURE_DIGITS or text == "-0":
+            odd.append(text)
+        return int(text)
+
+    value = json.loads(data, parse_float=fraction, parse_int=integer, parse_constant=fraction)
+    return value, canonical_json if odd or not data.isascii() else _quick_json
+
+
+_SURE_DIGITS: Final = 15  # 10^15 < 2^53; a sign counts as a digit, which only makes it surer
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+)
+
+
+def _quick_json(value: Any) -> bytes:
+    # An escape in ASCII data may stand for any character. Keys are then possibly in another order
+    # than RFC 8785's, but such data are not canonical either way: it writes them as themselves.
+    return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
 
 
 def _refuse_large_floats(value: Any, what: str) -> None:
