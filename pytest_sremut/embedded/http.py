@@ -225,7 +225,6 @@ def _stream(media: str, warnings: tuple[str, ...] = ()) -> web.StreamResponse:
 
 async def _stream_watch(http: web.BaseRequest, call: WatchCall) -> web.StreamResponse:
     response = _stream("application/json", call.warnings)
-    await response.prepare(http)
     frames: deque[bytes] = deque()
     arrived = asyncio.Event()
 
@@ -233,6 +232,7 @@ async def _stream_watch(http: web.BaseRequest, call: WatchCall) -> web.StreamRes
         frames.append(frame)
         arrived.set()
 
+    # Before the headers: whoever has seen them can rely on being told everything that follows.
     unsubscribe = call.watch.open(send)
     loop = asyncio.get_running_loop()
     end = loop.time() + call.timeout
@@ -240,6 +240,7 @@ async def _stream_watch(http: web.BaseRequest, call: WatchCall) -> web.StreamRes
     if not call.watch.bookmarks:
         next_bookmark = end + 1.0
     try:
+        await response.prepare(http)
         while True:
             if len(frames) > MAX_WAITING_FRAMES:
                 break
