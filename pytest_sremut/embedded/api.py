@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from . import discovery, openapi, reading, reviews, subresources, writing
+from . import deleting, discovery, openapi, podcalls, reading, reviews, subresources, writing
 from .authorization import Attributes, Authorizer, Tokens, User
 from .errors import ApiStatus, bad_request, method_not_allowed, resource_missing
 from .jsonvalue import JsonObject
@@ -91,9 +91,9 @@ class Api:
             case "patch":
                 return writing.patch(registry, request, found)
             case "delete":
-                return writing.delete(registry, request, found)
+                return deleting.delete(registry, request, found)
             case "deletecollection":
-                return writing.delete_collection(registry, request, found)
+                return deleting.delete_collection(registry, request, found)
 
     def _subresource(self, request: Request, found: Route) -> Answer:
         registry = self.registry
@@ -109,11 +109,11 @@ class Api:
             case "token":
                 return subresources.issue_token(registry, request, found, self.tokens.issue)
             case "log":
-                return subresources.log_call(registry, request, found)
+                return podcalls.log_call(registry, request, found)
             case "exec":
-                return subresources.exec_call(registry, request, found)
+                return podcalls.exec_call(registry, request, found)
             case "portforward":
-                return subresources.forward_call(registry, request, found)
+                return podcalls.forward_call(registry, request, found)
         raise resource_missing()
 
     def _document(self, request: Request, parts: list[str], user: User) -> Response:

@@ -10,19 +10,15 @@ Rules kept here:
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from dataclasses import dataclass, field
 from typing import Any
-
-import yaml
 
 from . import protobuf
 from .errors import ApiStatus, bad_request, unsupported_media_type
 from .jsonvalue import JsonObject
 from .resources import Resource
 from .schema import Conformed, MismatchError, Type, conform, type_of
+from .syntax import Decoded, SyntaxProblemError, load_json, load_yaml
 
 __all__ = [
     "VALIDATION_MODES",
@@ -37,7 +33,6 @@ __all__ = [
 ]
 
 MAX_BODY = 3 * 1024 * 1024
-MAX_DEPTH = 100
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _UNKNOWN_FORMAT = (
@@ -67,18 +62,6 @@ class Notices:
         return []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
-    """Plain data of a body and the keys that stood twice in it."""
-
-    value: Any
-    duplicates: list[str]
-
-
-class _SyntaxProblemError(Exception):
-    """The text is no JSON or YAML; the message is worded like Go's parser."""
-
-
 def media_type(content_type: str) -> str:
     """The bare media type of a ``Content-Type``; JSON when there is none."""
     return content_type.partition(";")[0].strip().lower() or "application/json"
@@ -91,8 +74,8 @@ def parse_json(body: bytes) -> Decoded:
         ApiStatus: 400.
     """
     try:
-        return _load_json(body)
-    except _SyntaxProblemError as problem:
+        return load_json(body)
+    except SyntaxProblemError as problem:
         raise bad_request(f"error decoding JSON: {problem}") from None
 
 
@@ -103,8 +86,8 @@ def parse_yaml(body: bytes) -> Decoded:
         ApiStatus: 400.
     """
     try:
-        return _load_yaml(body)
-    except _SyntaxProblemError as problem:
+        return load_yaml(body)
+    except SyntaxProblemError as problem:
         raise bad_request(f"error decoding YAML: {problem}") from None
 
 
@@ -123,14 +106,14 @@ def decode_object(
     media = media_type(content_type)
     try:
         if media in ("application/json", "text/json"):
-            decoded = _load_json(body)
+            decoded = load_json(body)
         elif media in ("application/yaml", "text/yaml"):
-            decoded = _load_yaml(body)
+            decoded = load_yaml(body)
         elif media == PROTOBUF:
             decoded = _load_protobuf(body)
         else:
             raise unsupported_media_type(_UNKNOWN_FORMAT)
-    except _SyntaxProblemError as problem:
+    except SyntaxProblemError as problem:
         raise bad_request(
             f"the object provided is unrecognized (must be of type {wanted}): couldn't get "
             f"version/kind; json parse error: {problem} ({_show(body)})"
@@ -151,12 +134,12 @@ def parse_delete_options(body: bytes, content_type: str) -> JsonObject:
     media = media_type(content_type)
     try:
         if media in ("application/json", "text/json"):
-            value = _load_json(body).value
+            value = load_json(body).value
         elif media in ("application/yaml", "text/yaml"):
-            value = _load_yaml(body).value
+            value = load_yaml(body).value
         else:
             raise unsupported_media_type(PROTOBUF_HELP if media == PROTOBUF else _UNKNOWN_FORMAT)
-    except _SyntaxProblemError as problem:
+    except SyntaxProblemError as problem:
         raise bad_request(f"couldn't get version/kind; json parse error: {problem}") from None
     if isinstance(value, dict):
         kind, version = value.get("kind"), value.get("apiVersion")
@@ -236,135 +219,3 @@ def _show(body: bytes) -> str:
         return text if len(text) <= 1024 else text[:1024] + "..."
     shown = body[:1024].hex()
     return shown if len(body) <= 1024 else shown + "..."
-
-
-def _load_json(body: bytes) -> Decoded:
-    duplicates: list[str] = []
-
-    def pairs(items: list[tuple[str, Any]]) -> JsonObject:
-        result = dict(items)
-        if len(result) != len(items):
-            seen: set[str] = set()
-            duplicates.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        return result
-
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError:
-        text = body.decode("utf-8", "replace")
-    try:
-        value = json.loads(
-            text, object_pairs_hook=pairs, parse_constant=_constant, parse_float=_float
-        )
-    except json.JSONDecodeError as error:
-        raise _SyntaxProblemError(_go_syntax(text, error)) from None
-    except (RecursionError, ValueError) as error:
-        raise _SyntaxProblemError(str(error).partition("\n")[0]) from None
-    if text.count("{") + text.count("[") > MAX_DEPTH:
-        _check_depth(value, MAX_DEPTH)
-    if "\\u" in text:
-        value = _without_surrogates(value)
-    return Decoded(value=value, duplicates=duplicates)
-
-
-_GO_PLACES = {
-    "Extra data": "after top-level value",
-    "Expecting property name enclosed in double quotes": (
-        "looking for beginning of object key string"
-    ),
-    "Expecting ':' delimiter": "after object key",
-    "Expecting ',' delimiter": "after object key:value pair",
-    "Invalid control character at": "in string literal",
-    "Invalid \\escape": "in string escape code",
-}
-
-
-def _go_syntax(text: str, error: json.JSONDecodeError) -> str:
-    rest = text[error.pos :]
-    if not rest.strip():
-        return "unexpected end of JSON input"
-    place = _GO_PLACES.get(error.msg, "looking for beginning of value")
-    found = rest.lstrip()[0]
-    shown = {"'": "'\\''", "\n": "'\\n'", "\t": "'\\t'"}.get(found, f"'{found}'")
-    return f"invalid character {shown} {place}"
-
-
-def _constant(name: str) -> Any:
-    raise ValueError(f"invalid character '{name[0]}' looking for beginning of value")
-
-
-def _float(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"json: cannot unmarshal number {text} into Go value of type float64")
-    return value
-
-
-def _check_depth(value: Any, left: int) -> None:
-    if left == 0:
-        raise _SyntaxProblemError("exceeded max depth")
-    children = value.values() if isinstance(value, dict) else value
-    if isinstance(value, dict | list):
-        for child in children:
-            _check_depth(child, left - 1)
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    return value
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as Kubernetes reads it: no timestamps, no aliases (they can grow without bound)."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not read")
-        return super().compose_node(parent, index)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern) for tag, pattern in resolvers if not tag.endswith((":timestamp", ":merge"))
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-# YAML 1.1, as Kubernetes reads it, takes these for booleans too; PyYAML does not.
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]\Z"), list("yYnN"))
-_Loader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
-
-
-def _load_yaml(body: bytes) -> Decoded:
-    try:
-        value = yaml.load(body, Loader=_Loader)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError) as error:
-        text = " ".join(str(error).split())
-        raise _SyntaxProblemError(f"yaml: {text}") from None
-    _check_depth(value, MAX_DEPTH)
-    return Decoded(value=_plain(value), duplicates=[])
-
-
-def _plain(value: Any) -> Any:
-    """YAML values as JSON has them: keys are strings, no dates, bytes or odd numbers."""
-    if isinstance(value, dict):
-        return {_key(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        raise _SyntaxProblemError(f"json: unsupported value: {value}")
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    raise _SyntaxProblemError(f"yaml: {type(value).__name__} has no JSON form")
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    if isinstance(key, str | int | float):
-        return str(key)
-    raise _SyntaxProblemError("json: unsupported type of a key")

@@ -16,11 +16,17 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from ipaddress import IPv4Network
-from typing import Any
 
 from . import admission, defaults, validation
+from .bookkeeping import (
+    IMMUTABLE_METADATA,
+    check_preconditions,
+    merge_for_update,
+    metadata_of,
+    respecified,
+)
 from .deletion import Deletion, delete_object, finish_deletion
-from .errors import ApiStatus, already_exists, bad_request, conflict, not_found
+from .errors import ApiStatus, already_exists, not_found
 from .events import EventRecorder
 from .jsonvalue import JsonObject, clone, timestamp
 from .limits import check_quotas
@@ -36,7 +42,6 @@ NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH = 5
 MAX_GENERATED_PREFIX = 63 - SUFFIX_LENGTH
 SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-IMMUTABLE_METADATA = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 class Registry:
@@ -132,7 +137,7 @@ class Registry:
         """
         table = _resource(resource)
         value: JsonObject = clone(body)
-        metadata = _metadata_of(value, table, namespace)
+        metadata = metadata_of(value, table, namespace)
         if metadata.get("resourceVersion"):
             raise ApiStatus(500, "", "resourceVersion should not be set on objects to be created")
         self._name(metadata)
@@ -193,15 +198,15 @@ class Registry:
         old = self.store.get(resource, namespace, name)
         if old is None:
             raise not_found(resource, name)
-        _check_preconditions(table, old, metadata)
-        value = _merge_for_update(table, old, value, subresource)
+        check_preconditions(table, old, metadata)
+        value = merge_for_update(table, old, value, subresource)
         defaults.apply(table, value)
         if not subresource and resource == "services":
             defaults.keep_addresses(value, old)
         validation.check_update(table, value, old, subresource=subresource, external=external)
         if not subresource and resource == "services":
             self._addresses.assign(value, old, self.store.list("services"))
-        if table.generation and not subresource and _respecified(table, old, value):
+        if table.generation and not subresource and respecified(table, old, value):
             value["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if value == old:
             return old
@@ -341,90 +346,3 @@ def _resource(key: str) -> Resource:
     if table is None:
         raise LookupError(f"{key!r} is not a resource of this cluster")
     return table
-
-
-def _metadata_of(value: JsonObject, table: Resource, namespace: str) -> JsonObject:
-    metadata: Any = value.setdefault("metadata", {})
-    if table.namespaced:
-        if metadata.setdefault("namespace", namespace) != namespace:
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the "
-                "request"
-            )
-    else:
-        metadata.pop("namespace", None)
-    result: JsonObject = metadata
-    return result
-
-
-def _check_preconditions(table: Resource, old: JsonObject, metadata: JsonObject) -> None:
-    stored = old["metadata"]
-    name = stored["name"]
-    uid = metadata.get("uid")
-    if uid and uid != stored["uid"]:
-        group = f"{table.group}/" if table.group else ""
-        place = "/".join(part for part in (stored.get("namespace", ""), name) if part)
-        raise conflict(
-            table.key,
-            name,
-            f"StorageError: invalid object, Code: 4, Key: /registry/{group}{table.plural}/{place}, "
-            f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: "
-            f"{uid}, UID in object meta: {stored['uid']}",
-        )
-    version = metadata.get("resourceVersion")
-    if version and version != stored["resourceVersion"]:
-        raise conflict(
-            table.key,
-            name,
-            "the object has been modified; please apply your changes to the latest version "
-            "and try again",
-        )
-
-
-def _merge_for_update(
-    table: Resource, old: JsonObject, value: JsonObject, subresource: str
-) -> JsonObject:
-    """What an update may change: all but the status, or the status alone."""
-    stored = old["metadata"]
-    if subresource == "status":
-        merged = {**old, "metadata": dict(stored)}
-        annotations = (value.get("metadata") or {}).get("annotations")
-        if annotations is not None:
-            merged["metadata"]["annotations"] = annotations
-        if "status" in value:
-            merged["status"] = value["status"]
-        return clone(merged)  # type: ignore[no-any-return]
-    metadata: JsonObject = value.setdefault("metadata", {})
-    for field in (*IMMUTABLE_METADATA, "uid", "generation", "namespace", "generateName"):
-        if field in stored:
-            metadata[field] = stored[field]
-        else:
-            metadata.pop(field, None)
-    metadata["resourceVersion"] = stored["resourceVersion"]
-    if "managedFields" not in metadata and "managedFields" in stored:
-        metadata["managedFields"] = stored["managedFields"]
-    value.setdefault("kind", table.kind)
-    value.setdefault("apiVersion", table.api_version)
-    if table.has_status and subresource != "finalize":
-        if "status" in old:
-            value["status"] = clone(old["status"])
-        else:
-            value.pop("status", None)
-    return value
-
-
-def _respecified(table: Resource, old: JsonObject, value: JsonObject) -> bool:
-    """Whether the update changes what is asked for; putting a pod on a node does not."""
-    before, after = _specification(old), _specification(value)
-    if table.key == "pods" and not before["spec"].get("nodeName"):
-        before["spec"] = {**before["spec"], "nodeName": after["spec"].get("nodeName", "")}
-        after["spec"] = {"nodeName": "", **after["spec"]}
-    return before != after
-
-
-def _specification(value: JsonObject) -> JsonObject:
-    return {
-        key: item
-        for key, item in value.items()
-        if key not in ("metadata", "status", "kind", "apiVersion")
-    }

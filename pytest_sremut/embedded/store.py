@@ -90,7 +90,7 @@ class Store:
         return self._objects.get(resource, {}).get((namespace, name))
 
     def list(self, resource: str, namespace: str = "") -> Objects:
-        """Objects sorted by namespace and name; all namespaces when `namespace` is empty."""
+        """Objects sorted by ``namespace/name``; all namespaces when `namespace` is empty."""
         return _sorted(self._objects.get(resource, {}), namespace)
 
     def list_at(self, resource: str, namespace: str, revision: int) -> Objects:
@@ -211,5 +211,6 @@ class Store:
 
 
 def _sorted(objects: dict[Key, JsonObject], namespace: str) -> Objects:
-    keys = sorted(key for key in objects if not namespace or key[0] == namespace)
+    keys = [key for key in objects if not namespace or key[0] == namespace]
+    keys.sort(key="/".join)  # the order of the real storage: by path, not by pair
     return [objects[key] for key in keys]

@@ -1,4 +1,4 @@
-"""create, update, patch, apply and delete.
+"""create, update, patch and apply.
 
 Rules kept here:
 
@@ -24,39 +24,23 @@ from .decode import (
 )
 from .errors import ApiStatus, Cause, bad_request, invalid, not_found, unsupported_media_type
 from .eventforms import to_core
-from .jsonvalue import JsonObject, clone, encode, timestamp
+from .jsonvalue import JsonObject, encode, timestamp
 from .negotiation import negotiate
-from .options import WriteOptions, delete_options, write_options
+from .options import WriteOptions, write_options
 from .patch import apply_json_patch, apply_merge_patch
-from .reading import selection_of, shape_of, storage_of, warnings_of
+from .reading import shape_of, storage_of, warnings_of
 from .registry import Registry
-from .requests import Request, Response, success
+from .requests import Request, Response
 from .resources import RESOURCES, Resource
 from .routes import Route
 from .schema import MismatchError, Type, conform, type_of
 from .strategic import apply_strategic_patch
 
-__all__ = ["create", "delete", "delete_collection", "patch", "patched", "update"]
+__all__ = ["create", "patch", "patched", "update"]
 
-# Deleting one of these answers the object, not a Status.
-RETURNED_WHEN_DELETED = frozenset(
-    (
-        "persistentvolumeclaims",
-        "persistentvolumes",
-        "pods",
-        "podtemplates",
-        "resourcequotas",
-        "serviceaccounts",
-        "services",
-    )
-)
 # A PUT of one of these may create it.
 CREATED_BY_UPDATE = frozenset(("endpoints", "events", "limitranges", "leases.coordination.k8s.io"))
 APPLY = ("application/apply-patch+yaml", "application/apply-patch+json")
-JOB_WARNING = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
-    "to remove them or set propagationPolicy=Orphan to suppress this warning"
-)
 
 
 def create(registry: Registry, request: Request, route: Route, *, actor: str) -> Response:
@@ -327,68 +311,3 @@ def _recorder(
         )
 
     return finish
-
-
-def delete(registry: Registry, request: Request, route: Route) -> Response:
-    """Answer a DELETE of an object.
-
-    Raises:
-        ApiStatus: anything that can be wrong with it.
-    """
-    form = negotiate(request)
-    options = delete_options(request)
-    table = route.table
-    key = storage_of(table)
-    old = registry.get(key, route.namespace, route.name)
-    if old is None:
-        raise not_found(table.key, route.name)
-    value = registry.delete(
-        key,
-        route.namespace,
-        route.name,
-        uid=options.uid,
-        resource_version=options.resource_version,
-        grace_period=options.grace_period,
-        propagation=options.propagation,
-        dry_run=options.dry_run,
-    )
-    warnings = warnings_of(table)
-    if table.key == "jobs.batch" and options.propagation is None:
-        warnings += (JOB_WARNING,)
-    stays = "deletionTimestamp" in (value or {}).get("metadata", {})
-    if value is not None and (stays or key in RETURNED_WHEN_DELETED):
-        body = form.one(table, shape_of(table)(value), registry.now())
-    else:
-        details: JsonObject = {"name": route.name}
-        if table.group:
-            details["group"] = table.group
-        details |= {"kind": table.plural, "uid": old["metadata"]["uid"]}
-        body = success(details)
-    return Response(body=body, media=form.media, warnings=warnings)
-
-
-def delete_collection(registry: Registry, request: Request, route: Route) -> Response:
-    """Answer a DELETE of a collection: every selected object, each by the same options.
-
-    Raises:
-        ApiStatus: 400, 406, 415 or 422.
-    """
-    form = negotiate(request)
-    options = delete_options(request)
-    selection = selection_of(request, route)
-    key = selection.storage
-    revision = registry.revision
-    found = [item for item in registry.list(key, route.namespace) if selection.matches(item)]
-    for item in found:
-        metadata = item["metadata"]
-        registry.delete(
-            key,
-            metadata.get("namespace", ""),
-            metadata["name"],
-            grace_period=options.grace_period,
-            propagation=options.propagation,
-            dry_run=options.dry_run,
-        )
-    shown = [shape_of(route.table)(clone(item)) for item in found]
-    body = form.many(route.table, shown, {"resourceVersion": str(revision)}, registry.now())
-    return Response(body=body, media=form.media, warnings=warnings_of(route.table))
