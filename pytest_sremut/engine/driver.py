@@ -24,6 +24,7 @@ from pytest_sremut.engine.grading import (
     read_oracles,
 )
 from pytest_sremut.engine.guard import Guard
+from pytest_sremut.engine.noise import make_noise
 from pytest_sremut.engine.preflight import preflight
 from pytest_sremut.engine.recording import StateNotes, dump_objects, state_record
 from pytest_sremut.engine.sampler import Sampler
@@ -129,6 +130,7 @@ class Driver:
             timings=Timings(clock),
             progress=progress,
         )
+        self._ctx.operator = instruments.operator(self._ctx.fault)
         attempt.journal.append(Phase.CREATED.value, {"mutant": run.mutant})
 
     # -- what a cell asks -------------------------------------------------------------------
@@ -206,7 +208,7 @@ class Driver:
         ctx = self._ctx
         self._before_run()
         with ctx.timings.phase("preflight"):
-            checks = preflight(ctx)
+            checks = preflight(ctx, self._instruments.checks(ctx.study, ctx.protocol))
         self._facts["preflight"] = {check.name: check.observed for check in checks}
         self._move(Phase.PREFLIGHT_PASS)
         with ctx.timings.phase("deploy"):
@@ -241,6 +243,7 @@ class Driver:
         injected = ctx.clock.monotonic()
         with ctx.timings.phase("mutate"):
             mutation.apply_mutant(ctx)
+        self._noise(notes)
         ctx.mutated_at = ctx.clock.now()
         self._verify_activation(notes, "after-apply")
         ctx.tell(f"settling {ctx.protocol.settle:g} s")
@@ -267,6 +270,7 @@ class Driver:
     def _restored(self) -> StateReadings:
         notes = self._begin(State.RESTORED)
         self._restore()
+        self._noise(notes)
         readings = self._control(notes)
         self._require_control(notes, Outcome.RESTORATION_FAILURE)
         self._record(notes)
@@ -278,6 +282,12 @@ class Driver:
             self._move(Phase.RESTORE_STARTED)
         with self._ctx.timings.phase("restore"):
             fault.recover(self._ctx)
+
+    def _noise(self, notes: StateNotes) -> None:
+        with self._ctx.timings.phase("noise"):
+            killed = make_noise(self._ctx, notes.state)
+        if killed:
+            notes.facts["killed"] = killed
 
     def _restoration_verified(self) -> None:
         with uninterrupted():
@@ -301,7 +311,8 @@ class Driver:
             notes.window = take_window(ctx, notes.state.value, rounds=rounds)
         dump_objects(ctx, notes, "before-oracle")
         with ctx.timings.phase("oracles"):
-            notes.readings = read_oracles(ctx, self._instruments)
+            capture = notes.state is State.HEALTHY
+            notes.readings = read_oracles(ctx, self._instruments, capture=capture)
         with ctx.timings.phase("contract"):
             notes.contract = evaluate_contract(ctx, notes)
         return self._readings(notes)

@@ -7,10 +7,11 @@ recycle every pod, wait.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_sremut.cluster.port import Absent, Failed, ObjectRef, Present
 from pytest_sremut.cluster.waiting import object_gone
+from pytest_sremut.engine import foreign
 from pytest_sremut.engine.application import listed, stable
 from pytest_sremut.engine.guard import Captured, OperationKind, captured
 from pytest_sremut.engine.stops import RunStoppedError
@@ -24,15 +25,24 @@ if TYPE_CHECKING:
 __all__ = ["inject", "recover", "target_ref"]
 
 
+_ONE_INJECTION_AND_RECOVERY: Final = 2
+
+
 def target_ref(ctx: RunContext) -> ObjectRef:
     """The object that the fault hits."""
     return ObjectRef(kind="Service", namespace=ctx.namespace, name=ctx.study.target.name)
 
 
 def inject(ctx: RunContext) -> None:
-    """Delete the captured target and recycle every pod; returns when the application is stable."""
+    """Delete the captured target and recycle every pod; returns when the application is stable.
+
+    A benchmark's own injector does so, or whatever it does, where the fault is one of its.
+    """
     ctx.tell("injecting the fault")
     assert ctx.target is not None
+    if ":" in ctx.fault:
+        foreign.inject(ctx, target_ref(ctx), ctx.fault)
+        return
     original = captured(ctx.target)
     ctx.guard.delete(OperationKind.DELETE_TARGET, [original])
     object_gone(ctx.api, original.ref, original.uid, timeout=ctx.protocol.stable_timeout)
@@ -64,7 +74,10 @@ def recover(ctx: RunContext) -> None:
                 f"{ref} (uid {found.body['metadata']['uid']}) is neither the captured object nor "
                 "the mutant: an unexpected object is never overwritten",
             )
-        case Absent():
+        case Absent() if ":" in ctx.fault and ctx.operations < _ONE_INJECTION_AND_RECOVERY:
+            foreign.recover(ctx, ref, ctx.fault)
+            return
+        case Absent():  # also where a benchmark's recovery failed: ours is the way out
             body = strip_server_fields(ctx.target)
 
             def note(restored: Present) -> None:

@@ -7,25 +7,28 @@ waited for, never deleted by us.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_sremut.cluster.port import ObjectRef
 from pytest_sremut.cluster.waiting import Objects, WaitTimeoutError, wait_for
 from pytest_sremut.engine.application import listed
+from pytest_sremut.engine.fingerprint import changes, fingerprint
 from pytest_sremut.engine.guard import Captured
+from pytest_sremut.engine.instruments import InstrumentSet
 from pytest_sremut.engine.labels import ROLE_LABEL
 from pytest_sremut.engine.stops import RunStoppedError
-from pytest_sremut.errors import UsageError
-from pytest_sremut.oracles.instruments import InProcess, Instrument, Isolated
+from pytest_sremut.errors import HarnessError, UsageError
+from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
+from pytest_sremut.oracles.instruments import Instrument
 from pytest_sremut.oracles.port import Reading
 from pytest_sremut.oracles.request import ReadingRequest, oracle_tree
 from pytest_sremut.study.verdict import Outcome
 
 if TYPE_CHECKING:
     from pytest_sremut.engine.context import RunContext
-    from pytest_sremut.study.model import OracleSpec, Study
+    from pytest_sremut.study.model import OracleSpec
 
 __all__ = ["InstrumentSet", "TimedReading", "abandoned_probes", "barrier", "read_oracles"]
 
@@ -34,38 +37,16 @@ _PROBE_OF_A_BENCHMARK: Final = ("app", "service-connectivity-check")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedReading:
-    """A reading with its place on the run's monotonic clock (seconds)."""
+    """A reading with its place on the run's monotonic clock (seconds).
+
+    `facts` are JSON-ready: the barrier before it, what changed in the cluster meanwhile, and the
+    diagnostic call after it.
+    """
 
     reading: Reading
     begin: float
     end: float
-
-
-class InstrumentSet:
-    """The instruments of a session, each started once and kept warm."""
-
-    def __init__(self, instruments: Sequence[Instrument] | None = None) -> None:
-        known = (InProcess(), Isolated()) if instruments is None else instruments
-        self._known: dict[str, Instrument] = {item.name: item for item in known}
-
-    def start(self, study: Study) -> None:
-        """Warm up what the study needs. Raises UsageError naming an instrument that is absent."""
-        for spec in study.oracles:
-            for name in spec.instruments:
-                self.get(name).start()
-
-    def get(self, name: str) -> Instrument:
-        """The instrument of that name. Raises UsageError."""
-        if name not in self._known:
-            raise UsageError(
-                f"instrument {name!r} is not here; allowed: {', '.join(sorted(self._known))}"
-            )
-        return self._known[name]
-
-    def close(self) -> None:
-        """End every instrument's processes."""
-        for instrument in self._known.values():
-            instrument.close()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def barrier(ctx: RunContext) -> float:
@@ -105,8 +86,15 @@ def _is_probe(labels: Mapping[str, Any] | None) -> bool:
     return labels is not None and (ROLE_LABEL in labels or labels.get(key) == value)
 
 
-def read_oracles(ctx: RunContext, instruments: InstrumentSet) -> list[TimedReading]:
+def read_oracles(
+    ctx: RunContext, instruments: InstrumentSet, *, capture: bool = False
+) -> list[TimedReading]:
     """Every oracle of the study, in order, through each of its instruments.
+
+    Args:
+        ctx: The attempt.
+        instruments: Warm.
+        capture: Let each oracle that can do so capture its baseline first: the state is healthy.
 
     Raises:
         HarnessError: An instrument failed; never a verdict.
@@ -117,11 +105,48 @@ def read_oracles(ctx: RunContext, instruments: InstrumentSet) -> list[TimedReadi
     for spec in ctx.study.oracles:
         for name in spec.instruments:
             ctx.tell(f"{spec.id} {name}")
-            barrier(ctx)
-            begin = ctx.clock.monotonic()
-            reading = instruments.get(name).read(_request(ctx, spec, specs))
-            readings.append(TimedReading(reading=reading, begin=begin, end=ctx.clock.monotonic()))
+            instrument = instruments.get(name)
+            request = _request(ctx, spec, specs)
+            if isinstance(instrument, BenchmarkInstrument):
+                if capture and spec.capture_baseline:
+                    ctx.captured[spec.id, name] = instrument.capture(request)
+                request = replace(request, captured=ctx.captured.get((spec.id, name), {}))
+            readings.append(_read(ctx, instrument, request))
     return readings
+
+
+def _read(ctx: RunContext, instrument: Instrument, request: ReadingRequest) -> TimedReading:
+    waited = barrier(ctx)
+    before = fingerprint(ctx.api, ctx.namespace)
+    begin = ctx.clock.monotonic()
+    reading = instrument.read(request)
+    end = ctx.clock.monotonic()
+    after = fingerprint(ctx.api, ctx.namespace)
+    facts: dict[str, Any] = {
+        "barrier": {"cleared": True, "waited": f"{waited:.6f}"},
+        "state": {
+            "before": before.digest,
+            "after": after.digest,
+            "changes": changes(before, after),
+            "unread": sorted({*before.unread, *after.unread}),
+        },
+    }
+    if request.oracle.diagnostic and isinstance(instrument, BenchmarkInstrument):
+        barrier(ctx)
+        facts["diagnostic"] = _diagnosed(instrument, request)
+    return TimedReading(reading=reading, begin=begin, end=end, facts=facts)
+
+
+def _diagnosed(instrument: BenchmarkInstrument, request: ReadingRequest) -> Mapping[str, Any]:
+    """What the direct call gave. It stands beside the reading: that it fails is told, no more."""
+    try:
+        return instrument.diagnose(request)
+    except (HarnessError, UsageError) as error:
+        return {
+            "method": request.oracle.diagnostic,
+            "exception": {"type": type(error).__name__, "message": str(error)},
+            "calls": [],
+        }
 
 
 def _request(ctx: RunContext, spec: OracleSpec, specs: Mapping[str, OracleSpec]) -> ReadingRequest:
@@ -134,4 +159,5 @@ def _request(ctx: RunContext, spec: OracleSpec, specs: Mapping[str, OracleSpec])
         target=ctx.study.target,
         baseline=dict(ctx.baseline),
         timeout=ctx.protocol.oracle_timeout,
+        benchmark=ctx.study.benchmark,
     )

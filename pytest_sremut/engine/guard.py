@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from pytest_sremut.cluster.port import (
     Absent,
@@ -35,6 +35,9 @@ from pytest_sremut.evidence.uninterrupted import uninterrupted
 __all__ = ["Captured", "Guard", "JournalPort", "OperationKind", "captured", "ref_of"]
 
 
+_T = TypeVar("_T")
+
+
 class OperationKind(StrEnum):
     """Every kind of write the engine can make."""
 
@@ -49,6 +52,9 @@ class OperationKind(StrEnum):
     CREATE_OWN_POD = "create-own-pod"
     DELETE_OWN_POD = "delete-own-pod"
     DELETE_BACKEND_POD = "delete-backend-pod"
+    KILL_PODS = "kill-pods"
+    BENCHMARK_INJECT = "benchmark-inject"
+    BENCHMARK_RECOVER = "benchmark-recover"
 
 
 class JournalPort(Protocol):
@@ -202,6 +208,38 @@ class Guard:
             ],
         )
         return results
+
+    def foreign(
+        self, kind: OperationKind, *, refs: Sequence[ObjectRef], call: str, act: Callable[[], _T]
+    ) -> _T:
+        """Let code that is not ours write: on the right cluster, between an intent and a receipt.
+
+        Its calls carry no preconditions of ours. What the receipt says was observed afterwards.
+
+        Args:
+            kind: What for.
+            refs: The objects that it is expected to write.
+            call: What it does, in words, for the intent.
+            act: Runs it; may raise, which leaves the intent without a receipt.
+        """
+        for ref in refs:
+            self._check_scope(ref)
+        intent = self._intent(kind, [{"object": str(ref), "call": call} for ref in refs])
+        result = act()
+        self._receipt(
+            intent,
+            [
+                {"object": str(ref), "observed": "absent"}
+                if isinstance(seen, Absent)
+                else {
+                    "object": str(ref),
+                    "observed": "present",
+                    "uid": seen.body["metadata"]["uid"],
+                }
+                for ref, seen in zip(refs, self._observe(refs), strict=True)
+            ],
+        )
+        return result
 
     def _check_scope(self, ref: ObjectRef) -> None:
         inside = ref.namespace == self._namespace or (

@@ -3,7 +3,7 @@ the run with every failed check told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,16 +27,23 @@ class PreflightCheck:
     name: str
     holds: bool
     observed: str
+    outcome: Outcome = Outcome.INFRASTRUCTURE_FAILURE  # what its failure means
 
 
-def preflight(ctx: RunContext) -> list[PreflightCheck]:
-    """Run every check. Raises RunStoppedError naming each that does not hold."""
+def preflight(ctx: RunContext, more: Iterable[PreflightCheck] = ()) -> list[PreflightCheck]:
+    """Run every check, and those of others. Raises RunStoppedError naming each that fails."""
     ctx.tell("preflight")
-    checks = [*_cluster(ctx), *_namespace(ctx)]
+    checks = [*more, *_cluster(ctx), *_namespace(ctx)]
     failed = [check for check in checks if not check.holds]
     if failed:
         told = "; ".join(f"{check.name}: {check.observed}" for check in failed)
-        raise RunStoppedError(Outcome.INFRASTRUCTURE_FAILURE, f"preflight: {told}")
+        outcomes = {check.outcome for check in failed}
+        # A violated protocol outweighs what might pass by itself.
+        worst = Outcome.PROTOCOL_VIOLATION in outcomes
+        raise RunStoppedError(
+            Outcome.PROTOCOL_VIOLATION if worst else Outcome.INFRASTRUCTURE_FAILURE,
+            f"preflight: {told}",
+        )
     return checks
 
 

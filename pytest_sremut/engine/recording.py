@@ -111,7 +111,7 @@ def _reading(ctx: RunContext, state: State, item: TimedReading) -> dict[str, Any
         "started": reading.started,
         "elapsed": round(reading.elapsed, 6),
         "instrument_facts": dict(reading.facts),
-        "facts": {"begin": f"{item.begin:.6f}", "end": f"{item.end:.6f}"},
+        "facts": {"begin": f"{item.begin:.6f}", "end": f"{item.end:.6f}", **item.facts},
     }
 
 

@@ -75,7 +75,9 @@ class Worker:
 
     def diagnose(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
         """The diagnostic calls."""
-        return {"diagnostic": self._subject(request, message).diagnose()}
+        told = self._subject(request, message).diagnose()
+        raised = (call["exception"] for call in told["calls"])
+        return {"diagnostic": {"exception": next(filter(None, raised), None), **told}}
 
     def inject(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
         """The benchmark's own injector."""
