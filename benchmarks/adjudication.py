@@ -4,8 +4,9 @@
 
 Each size is measured in a process of its own: evidence is written first (that is not measured),
 then read, verified, judged, and made into `ledger.json` and `ledger.md`. A record is an attempt
-with three states, 18 readings, 30 rounds of load, a sampler's timeline and a chained journal.
-`growth` compares the seconds per record of the largest size with those of the smallest: 1 is
+with three states, 18 readings, 30 rounds of load, a sampler's timeline, and a chained journal and
+object dumps as large as a real run's.
+`growth` compares the CPU seconds per record of the largest size with those of the smallest: 1 is
 linear.
 """
 
@@ -45,7 +46,7 @@ def main() -> int:
         print(json.dumps(measure(arguments.measure, arguments.records[0])))
         return 0
     sizes = [size_of(count) for count in sorted(arguments.records)]
-    rates = [item["seconds"] / item["records"] for item in sizes]
+    rates = [item["cpu_seconds"] / item["records"] for item in sizes]
     report = {
         "benchmark": "adjudication",
         "limits": LIMITS,
@@ -82,11 +83,11 @@ def studies(count: int) -> Any:
 
 def write(directory: Path, count: int) -> None:
     """Write the records; nothing waits for the disk."""
-    from records import BEGIN, Records
+    from records import BEGIN, Records, Told
 
     from pytest_sremut.study.cells import runs
 
-    os.fsync = lambda descriptor: None
+    os.fsync = lambda _descriptor: None
     study = studies(count)
     builder = None
     for number, run in enumerate(list(runs(study))[:count]):
@@ -94,7 +95,7 @@ def write(directory: Path, count: int) -> None:
             start = BEGIN + timedelta(hours=number)
             builder = Records(directory / f"{number:06d}", study, start=start)
         assert builder is not None
-        builder.attempt(run)
+        builder.attempt(run, Told(bulk=True))
 
 
 def measure(directory: Path, count: int) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def measure(directory: Path, count: int) -> dict[str, Any]:
 
     from pytest_sremut.evidence.identity import file_digests
     from pytest_sremut.ledger.adjudicate import ledger
-    from pytest_sremut.ledger.document import ledger_bytes
+    from pytest_sremut.ledger.document import checked, ledger_bytes
     from pytest_sremut.ledger.judge import StudyInput, judge, pods_needed
     from pytest_sremut.ledger.load import read_evidence
     from pytest_sremut.ledger.markdown import render
@@ -111,12 +112,13 @@ def measure(directory: Path, count: int) -> dict[str, Any]:
     study = studies(count)
     inputs = [StudyInput(study=study, digests=file_digests(PROJECT, study.frozen))]
     needs = pods_needed(inputs)
-    begun = time.perf_counter()
+    begun, cpu = time.perf_counter(), time.process_time()
     read = [read_evidence(one, needs_pods=needs) for one in sorted(directory.iterdir())]
     after_read = time.perf_counter()
     judged = judge(inputs, read)
     document = ledger(judged)
     after_judge = time.perf_counter()
+    checked("ledger", document, what="ledger")
     data, rendering = ledger_bytes(document), render(document)
     ended = time.perf_counter()
     counted = sum(attempt["counted"] for attempt in document["studies"][0]["attempts"])
@@ -125,6 +127,7 @@ def measure(directory: Path, count: int) -> dict[str, Any]:
     return {
         "records": count,
         "seconds": round(ended - begun, 3),
+        "cpu_seconds": round(time.process_time() - cpu, 3),
         "read_seconds": round(after_read - begun, 3),
         "judge_seconds": round(after_judge - after_read, 3),
         "write_seconds": round(ended - after_judge, 3),

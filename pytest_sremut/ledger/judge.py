@@ -48,19 +48,24 @@ class JudgedStudy:
 
     study: Study
     digests: Mapping[str, str]
-    attempts: tuple[AttemptFact, ...]
+    by_run: Mapping[str, tuple[AttemptFact, ...]]  # in the order in which they began
     surprises: tuple[Surprise, ...]  # of attempts whose evidence holds, counted or not
     fired: tuple[Fired, ...]  # over valid attempts
     problems: tuple[tuple[str, str], ...]  # (digest of the evidence, why it does not belong here)
+
+    @property
+    def attempts(self) -> tuple[AttemptFact, ...]:
+        """All of them."""
+        return tuple(attempt for own in self.by_run.values() for attempt in own)
 
     @property
     def counted(self) -> tuple[AttemptFact, ...]:
         """The valid ones."""
         return tuple(attempt for attempt in self.attempts if attempt.valid)
 
-    def at(self, run: str) -> list[AttemptFact]:
+    def at(self, run: str) -> tuple[AttemptFact, ...]:
         """Every attempt at a run, in the order in which they began."""
-        return [attempt for attempt in self.attempts if attempt.run == run]
+        return self.by_run.get(run, ())
 
     def why_not(self, run: str) -> str:
         """Why a run has no valid attempt; empty where it has one."""
@@ -221,7 +226,7 @@ def _judge_study(given: StudyInput, attempts: Sequence[AttemptFact]) -> JudgedSt
     ]
     checked.sort(key=lambda a: (place.get(a.run, len(place)), a.opened, a.evidence, a.sequence))
     found: list[Surprise] = []
-    classified: list[AttemptFact] = []
+    by_run: dict[str, list[AttemptFact]] = {}
     for attempt in checked:
         own = (
             []
@@ -229,16 +234,14 @@ def _judge_study(given: StudyInput, attempts: Sequence[AttemptFact]) -> JudgedSt
             else list(surprises(attempt, study.predictions))
         )
         found += own
-        classified.append(_classified(attempt, own))
-    result: list[AttemptFact] = []
-    for run in dict.fromkeys(attempt.run for attempt in classified):
-        result += apply_retry_rule([attempt for attempt in classified if attempt.run == run])
+        by_run.setdefault(attempt.run, []).append(_classified(attempt, own))
+    result = {run: tuple(apply_retry_rule(own)) for run, own in by_run.items()}
     rules = () if study.predictions is None else study.predictions.falsification
-    valid = [attempt for attempt in result if attempt.valid]
+    valid = [attempt for own in result.values() for attempt in own if attempt.valid]
     return JudgedStudy(
         study=study,
         digests=given.digests,
-        attempts=tuple(result),
+        by_run=result,
         surprises=tuple(found),
         fired=tuple(fired(rules, valid)),
         problems=tuple(problems),

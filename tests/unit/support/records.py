@@ -87,6 +87,7 @@ class Told:
     session: str = "20260829T100000Z-000001"
     files: Mapping[str, str] | None = None
     mutant: str = ""  # another than the run's
+    bulk: bool = False  # object dumps and a journal as large as a real run's
 
 
 def pod_down(*names: str, phase: str = "Pending") -> dict[str, Any]:
@@ -150,6 +151,7 @@ class _Writer:
         journal = self.attempt.journal
         journal.append("CREATED", {"mutant": self.run.mutant})
         journal.append("PREFLIGHT_PASS")
+        self._bulk_writes(5)
         for state in self.study.states:
             self._before(state)
             self._state(state)
@@ -215,6 +217,7 @@ class _Writer:
         self._sample(state, begin)
         workload = self._workload(state)
         contract = self._contract(state)
+        self._bulk_writes(7)
         self.attempt.finish_state(
             state,
             {
@@ -224,12 +227,32 @@ class _Writer:
                 "readings": readings,
                 "workload": workload,
                 "contract": contract,
-                "objects": [],
+                "objects": self._objects(state),
                 "timings": {"oracles": 0.5, "workload": 5.0},
                 "waiting": {},
                 "facts": {},
             },
         )
+
+    def _bulk_writes(self, pairs: int) -> None:
+        """Intents and receipts about a few dozen objects, as deploying and recycling write them."""
+        for number in range(pairs if self.told.bulk else 0):
+            calls = [
+                {"object": f"Pod social-network/pod-{n}", "call": "delete", "uid": f"uid-{n:032d}"}
+                for n in range(12)
+            ]
+            kind = {"operation": f"op-1{number}", "kind": "delete-own-pod"}
+            self.attempt.journal.append("INTENT", {**kind, "calls": calls})
+            self.attempt.journal.append("RECEIPT", {**kind, "effects": calls})
+
+    def _objects(self, state: State) -> list[dict[str, Any]]:
+        sizes = {"service": 11, "endpoints": 1, "endpointslice": 1, "deployment": 13, "pod": 17}
+        return [
+            self.attempt.raw(
+                f"{state.value}-before-oracle-{kind}.json", f"{state} {kind} ".encode() * 64 * size
+            ).as_json()
+            for kind, size in (sizes.items() if self.told.bulk else ())
+        ]
 
     def _activation(self, state: State) -> list[dict[str, Any]]:
         if state is not State.FAULTED:
