@@ -62,7 +62,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "configmaps": "Name Data Age",
         "secrets": "Name Type Data:integer Age",
         "serviceaccounts": "Name Secrets Age",
-        "events": "Last_Seen Type Reason Object +Subobject +Source Message +First_Seen +Count +Name",
+        "events": "Last_Seen Type Reason Object +Subobject +Source Message +First_Seen +Count "
+        "+Name",
         "persistentvolumeclaims": "Name Status Volume Capacity Access_Modes StorageClass "
         "VolumeAttributesClass Age +VolumeMode",
         "persistentvolumes": "Name Capacity Access_Modes Reclaim_Policy Status Claim StorageClass "

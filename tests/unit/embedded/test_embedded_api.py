@@ -463,3 +463,21 @@ def test_bad_calls_into_pods(caller: api_kit.Caller, target: str, status: int) -
     two["spec"]["containers"].append({"name": "other", "image": "x"})
     caller.post(f"{NS}/pods", two)
     assert call(caller, f"{NS}/pods/{target}").status == status
+
+
+def test_pages_over_namespaces_miss_nothing(caller: api_kit.Caller) -> None:
+    for namespace in ("a", "a-b", "a0b"):
+        caller.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        for name in ("z", "a"):
+            caller.post(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": name}})
+    everything = caller.get("/api/v1/configmaps")["items"]
+    paged: list[Any] = []
+    token = ""
+    while True:
+        page = caller.get(f"/api/v1/configmaps?limit=1&continue={token}")
+        paged += page["items"]
+        token = page["metadata"].get("continue", "")
+        if not token:
+            break
+    assert paged == everything
+    assert len(paged) == 6

@@ -23,12 +23,12 @@ def test_revisions_count_every_write_and_stand_on_the_object() -> None:
 
 def test_lists_are_sorted_and_by_namespace() -> None:
     store = Store()
-    for namespace, name in (("b", "z"), ("a", "y"), ("b", "a")):
+    for namespace, name in (("b", "z"), ("a", "y"), ("b", "a"), ("a-b", "c")):
         store.put("pods", thing(name, namespace))
     names = [
         (item["metadata"]["namespace"], item["metadata"]["name"]) for item in store.list("pods")
     ]
-    assert names == [("a", "y"), ("b", "a"), ("b", "z")]
+    assert names == [("a-b", "c"), ("a", "y"), ("b", "a"), ("b", "z")]
     assert [item["metadata"]["name"] for item in store.list("pods", "b")] == ["a", "z"]
     assert store.list("services") == []
 
