@@ -7,21 +7,19 @@ evidence for the summary, so that a crashed worker's finished states are in it.
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterable
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_sremut import execution
+from pytest_sremut import benchmark, execution
 from pytest_sremut.collection import StudyFile, cell_of, is_study, selects, study_files
 from pytest_sremut.errors import InputError, SremutError
 from pytest_sremut.evidence.clock import SystemClock
 from pytest_sremut.evidence.identity import new_session_id
 from pytest_sremut.gate import Admission, admit
+from pytest_sremut.interrupts import Interrupts
 from pytest_sremut.options import Settings
 from pytest_sremut.session import AuditSession
 from pytest_sremut.terminal import ProgressLine, status_of, write_summary
@@ -44,20 +42,23 @@ class Audit:
         self._config = config
         self._settings = settings
         self._admissions: dict[str, Admission] = {}
-        self._previous_sigterm: Any = None
         told = getattr(config, "workerinput", {}).get("sremut")
         self._worker = str(getattr(config, "workerinput", {}).get("workerid", "main"))
         self._session_id = str(told["session"]) if told else new_session_id(SystemClock())
         self.evidence = Path(told["evidence"]) if told else self._evidence_directory()
         self._is_controller = told is None and _distributes(config)
+        self._interrupts = Interrupts(once=told is not None)
         self._session: AuditSession | None = None
+        self._complaints: list[str] = []
+        self._not_run: list[str] = []  # studies that cannot be, each with what to pass
+        self._admitted: list[Study] = []
         self._progress = ProgressLine(None)
         self._under_way: dict[str, str] = {}  # run -> state, as a controller sees it
         if self._is_controller:
             from pytest_sremut.distribution import XdistHooks
 
-            hooks = XdistHooks({"session": self._session_id, "evidence": str(self.evidence)})
-            config.pluginmanager.register(hooks, "sremut-xdist")
+            told = {"session": self._session_id, "evidence": str(self.evidence)}
+            config.pluginmanager.register(XdistHooks(told), "sremut-xdist")
         config.pluginmanager.register(execution, "sremut-execution")
 
     def _evidence_directory(self) -> Path:
@@ -78,14 +79,22 @@ class Audit:
         if self._worker == "main":
             self._progress = ProgressLine(self._config)
         for study in self._studies():
-            if selects(self._config.option.keyword, study):
-                self._admissions[study.id] = admit(study, self._settings)
+            if not selects(self._config.option.keyword, study):
+                continue
+            if why_not := benchmark.why_not_run(study, self._settings):
+                self._not_run.append(why_not)
+                continue
+            self._admissions[study.id] = admit(study, self._settings)
+            self._admitted.append(study)
         refused = [line for item in self._admissions.values() for line in item.refusals]
         if refused and not self._config.option.collectonly:
             raise pytest.UsageError("\n  ".join(["nothing was run:", *refused]))
         if self._settings.evidence is not None and not self._config.option.collectonly:
             self._check_evidence(self._settings.evidence)
-        if not self._is_controller and not self._config.option.collectonly:
+        if self._config.option.collectonly:
+            return
+        self._interrupts.install()
+        if not self._is_controller:
             self._start()
 
     def _check_evidence(self, directory: Path) -> None:
@@ -119,9 +128,6 @@ class Audit:
             progress=self._progress,
         )
         self._config.stash[execution.SESSION] = self._session
-        if threading.current_thread() is threading.main_thread():
-            # SIGTERM would end the process without any teardown; as an interrupt it restores.
-            self._previous_sigterm = signal.signal(signal.SIGTERM, _interrupt)
 
     def pytest_report_header(self) -> list[str]:
         lines = [f"sremut: {item.header}" for _, item in sorted(self._admissions.items())]
@@ -170,19 +176,42 @@ class Audit:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-            self._config.stash.__delitem__(execution.SESSION)
-        if self._previous_sigterm is not None:
-            signal.signal(signal.SIGTERM, self._previous_sigterm)
-            self._previous_sigterm = None
+        own, self._session = self._session, None
+        try:
+            if own is not None:
+                del self._config.stash[execution.SESSION]
+                own.close()
+        except SremutError as error:
+            self._complaints += [str(error), *error.diagnostics().splitlines()]
+            if session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        finally:
+            self._interrupts.restore()
+        if self._is_reader and not self._config.option.collectonly:
+            self._check_benchmark(session)
         if self._is_reader and self._settings.fail_under is not None:
             below = self._scores_below(self._settings.fail_under)
             if below and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
+    def _check_benchmark(self, session: pytest.Session) -> None:
+        """The checkout is not ours: whoever changed it during the session, it fails."""
+        found = benchmark.touched(self._admitted, self._settings)
+        self._complaints += [f"after the session the benchmark is not clean: {x}" for x in found]
+        if found and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for line in self._complaints:
+            terminalreporter.write_line(f"sremut: {line}", red=True)
+        self._tell_kept(terminalreporter)
+        if self._is_reader and self._not_run:
+            count = len(self._not_run)
+            terminalreporter.write_line(
+                f"sremut: {count} stud{'y' if count == 1 else 'ies'} not run"
+            )
+            for line in self._not_run:
+                terminalreporter.write_line(f"  {line}", yellow=True)
         if not self._is_reader or not self.evidence.is_dir():
             return
         from pytest_sremut.ledger.load import read_attempts
@@ -203,6 +232,17 @@ class Audit:
         if self._settings.fail_under is not None:
             for line in self._scores_below(self._settings.fail_under):
                 terminalreporter.write_line(line, red=True)
+
+    def _tell_kept(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """How to reach the clusters that outlive the session, and how to end them."""
+        if not (self._is_reader and self._settings.keeps_clusters):
+            return
+        from pytest_sremut.cluster.embedded import kept_clusters
+
+        for name, directory in kept_clusters(self._session_id).items():
+            terminalreporter.write_line(f"sremut: cluster {name} was kept:")
+            terminalreporter.write_line(f"  export KUBECONFIG={directory / 'kubeconfig'}")
+            terminalreporter.write_line(f"  sremut cluster down --name {name}")
 
     def _header_of(self, study: Study) -> str:
         """Of a study of this session; one that only stands in the evidence says no more."""
@@ -252,7 +292,3 @@ def _distributes(config: pytest.Config) -> bool:
         and bool(config.getoption("tx", None))
         and not config.option.collectonly
     )
-
-
-def _interrupt(signum: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(f"{signal.Signals(signum).name} received")

@@ -97,8 +97,9 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _directory(name: str) -> Path:
     if not name.replace("-", "").isalnum() or len(name) > 40:
         raise UsageError(f"--name: found {name!r}; allowed: up to 40 letters, digits and hyphens")
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "sremut" / "clusters" / name
+    from pytest_sremut.cluster.embedded import named_directory
+
+    return named_directory(name)
 
 
 def _options(arguments: argparse.Namespace) -> Options:

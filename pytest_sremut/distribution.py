@@ -6,9 +6,13 @@ Exclusive use of a cluster rests on its lease in any case, never on scheduling.
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING, Any
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
+from execnet import RemoteError
 from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunScheduling", "XdistHooks", "run_scope"]
 
+_RESTORATION: Final = 600.0  # every wait of a restoration ends long before
 _CELL = re.compile(r"(?P<run>.+/study\.yaml::test_cell\[.+-r\d+)-(?:healthy|faulted|restored)-")
 
 
@@ -37,6 +42,7 @@ class XdistHooks:
 
     def __init__(self, workerinput: dict[str, Any]) -> None:
         self._workerinput = workerinput
+        self._workers: list[Any] = []
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> RunScheduling | None:
         if config.getoption("dist", "no") in {"no", "each"}:
@@ -45,3 +51,26 @@ class XdistHooks:
 
     def pytest_configure_node(self, node: Any) -> None:
         node.workerinput["sremut"] = dict(self._workerinput)
+        self._workers.append(node)
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Tell the workers at once, and wait until each has put back what it had mutated.
+
+        Left to itself xdist waits for them ten seconds, the first five of them before it even
+        interrupts them, and then kills them.
+        """
+        at_work = [
+            node
+            for node in self._workers
+            if hasattr(node, "channel") and not node.channel.isclosed()
+        ]
+        for node in at_work:
+            with suppress(ProcessLookupError):
+                os.kill(node.gateway._rinfo().pid, signal.SIGTERM)  # cached by xdist at set-up
+        for node in at_work:
+            try:
+                node.channel.waitclose(_RESTORATION)
+            except (OSError, EOFError, RemoteError):
+                continue  # it is gone, or hangs: xdist deals with it
+            except KeyboardInterrupt:
+                return  # the user insists

@@ -6,11 +6,17 @@ a `pytest.UsageError` that says what is allowed.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pytest_sremut.oracles.benchmark.layout import Layout
 
 __all__ = [
     "CLUSTERS",
@@ -24,6 +30,11 @@ __all__ = [
 
 CLUSTERS = "embedded | context:NAME"
 REQUIREMENTS = ("predictions", "soundness")
+EMBEDDED = {
+    "routing": ("auto", "nft", "forwarder"),
+    "no_endpoints": ("reject", "drop"),
+    "tools": ("auto", "machine", "own"),
+}
 REPORTS = ("json", "md", "stryker")
 
 
@@ -45,6 +56,15 @@ class Settings:
     check: bool = False
     evidence_directories: tuple[Path, ...] = ()  # all that were named; a live session takes one
     reports: tuple[tuple[str, Path], ...] = ()  # (kind, where), in the order given
+    embedded: tuple[tuple[str, str], ...] = ()  # how the embedded cluster is built, key and value
+    benchmark: Path | None = None  # a checkout
+    benchmark_python: str = ""  # its interpreter; "": none was named
+    layouts: tuple[Layout, ...] = ()  # adapters that plugins brought
+
+    @property
+    def keeps_clusters(self) -> bool:
+        """Whether embedded clusters outlive the session."""
+        return self.keep_cluster and self.cluster == "embedded"
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -125,6 +145,29 @@ def add_options(parser: pytest.Parser) -> None:
         default=None,
         help="Fail the session when any oracle's mutation score is below PERCENT, or is missing.",
     )
+    group.addoption(
+        "--sremut-embedded",
+        metavar="KEY=VALUE",
+        action="append",
+        default=None,
+        help=f"How the embedded cluster is built: {_told_embedded()} (default: the first of each); "
+        "may be given several times.",
+    )
+    parser.addini("sremut_embedded", "See --sremut-embedded.", type="args", default=[])
+    group.addoption(
+        "--sremut-benchmark",
+        metavar="DIR",
+        default=None,
+        help="A checkout of the benchmark whose oracles are audited (default: SREMUT_BENCHMARK; "
+        "without one, studies of a benchmark are not run).",
+    )
+    group.addoption(
+        "--sremut-benchmark-python",
+        metavar="EXE",
+        default=None,
+        help="The benchmark's own interpreter, for the instrument `pinned` (default: "
+        "SREMUT_BENCHMARK_PYTHON).",
+    )
     parser.addini("sremut_audits", "Directory of the studies.", default="audits")
     parser.addini("sremut_cluster", "See --sremut-cluster.", default="embedded")
     parser.addini("sremut_allow_context", "See --sremut-allow-context.", type="args", default=[])
@@ -139,6 +182,9 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("sremut_exploratory", "See --sremut-exploratory.", type="bool", default=False)
     parser.addini("sremut_require", "See --sremut-require.", default="predictions")
     parser.addini("sremut_fail_under", "See --sremut-fail-under.", default="")
+
+    parser.addini("sremut_benchmark", "See --sremut-benchmark.", default="")
+    parser.addini("sremut_benchmark_python", "See --sremut-benchmark-python.", default="")
 
 
 def asks_for_mutants(config: pytest.Config) -> bool:
@@ -178,6 +224,10 @@ def settings_of(config: pytest.Config) -> Settings:
         check=check,
         evidence_directories=evidence,
         reports=_reports(config, value("report")),
+        embedded=_embedded(value("embedded")),
+        benchmark=_benchmark(config, str(value("benchmark") or "")),
+        benchmark_python=_benchmark_python(config, str(value("benchmark_python") or "")),
+        layouts=_layouts(config),
     )
 
 
@@ -205,6 +255,51 @@ def _reports(config: pytest.Config, given: object) -> tuple[tuple[str, Path], ..
             )
         found.append((kind, (config.invocation_params.dir / path).resolve()))
     return tuple(found)
+
+
+def _benchmark(config: pytest.Config, given: str) -> Path | None:
+    """The checkout: the option, the ini file, then SREMUT_BENCHMARK. It is looked at later."""
+    given = given or os.environ.get("SREMUT_BENCHMARK", "")
+    return (config.invocation_params.dir / Path(given).expanduser()).resolve() if given else None
+
+
+def _benchmark_python(config: pytest.Config, given: str) -> str:
+    """The interpreter: a name on PATH, or a path, of which links are kept (they mark venvs)."""
+    given = given or os.environ.get("SREMUT_BENCHMARK_PYTHON", "")
+    if not given:
+        return ""
+    found = shutil.which(given)
+    if found is None:
+        found = shutil.which(config.invocation_params.dir / Path(given).expanduser())
+    if found is None:
+        raise pytest.UsageError(
+            f"--sremut-benchmark-python: found {given!r}; allowed: an executable Python interpreter"
+        )
+    return os.path.abspath(found)  # noqa: PTH100 - resolve() would follow the links of a venv
+
+
+def _layouts(config: pytest.Config) -> tuple[Layout, ...]:
+    found: list[Layout] = []
+    for brought in config.hook.pytest_sremut_oracles(config=config):
+        found += brought if isinstance(brought, list | tuple) else [brought]
+    return tuple(found)
+
+
+def _told_embedded() -> str:
+    return ", ".join(f"{key}={'|'.join(allowed)}" for key, allowed in EMBEDDED.items())
+
+
+def _embedded(given: object) -> tuple[tuple[str, str], ...]:
+    assert isinstance(given, list)
+    found: dict[str, str] = {}
+    for one in given:
+        key, _, choice = str(one).partition("=")
+        if choice not in EMBEDDED.get(key, ()):
+            raise pytest.UsageError(
+                f"--sremut-embedded: found {str(one)!r}; allowed: {_told_embedded()}"
+            )
+        found[key] = choice
+    return tuple(sorted(found.items()))
 
 
 def _cluster(text: str) -> str:

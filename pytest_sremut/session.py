@@ -11,10 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_sremut import benchmark
 from pytest_sremut.cluster.lease import Lease
 from pytest_sremut.engine.clock import SystemClock
 from pytest_sremut.engine.driver import Driver, StateReadings
-from pytest_sremut.engine.grading import InstrumentSet
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import SremutError
 from pytest_sremut.evidence.identity import (
@@ -42,9 +42,16 @@ ClusterFactory = Callable[["Settings", str], "Cluster"]
 def open_cluster(settings: Settings, name: str) -> Cluster:
     """The cluster that the settings name. Raises UsageError and ClusterError."""
     if settings.cluster == "embedded":
-        from pytest_sremut.cluster.embedded import EmbeddedBackend
+        from pytest_sremut.cluster.embedded import EmbeddedBackend, named_directory
+        from pytest_sremut.embedded import Options
 
-        return EmbeddedBackend.start(name=name, keep=settings.keep_cluster)
+        return EmbeddedBackend.start(
+            name=name,
+            # A kept one lies where `sremut cluster` finds it by its name.
+            directory=named_directory(name) if settings.keep_cluster else None,
+            keep=settings.keep_cluster,
+            options=Options(**dict(settings.embedded)),  # type: ignore[arg-type]
+        )
     from pytest_sremut.cluster.context import ContextBackend
 
     return ContextBackend.open(
@@ -84,7 +91,7 @@ class AuditSession:
         self._open_cluster = open_cluster
         self._clock = SystemClock()
         self._root: EvidenceRoot | None = None
-        self._instruments = InstrumentSet()
+        self._instruments = benchmark.instruments(settings)
         self._cluster: Cluster | None = None
         self._identity: ClusterIdentity | None = None
         self._lease: Lease | None = None

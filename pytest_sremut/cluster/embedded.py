@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,13 @@ from pytest_sremut.errors import ClusterUnavailableError
 if TYPE_CHECKING:
     from pytest_sremut.embedded import EmbeddedCluster, Image, Options
 
-__all__ = ["EmbeddedBackend", "EmbeddedClusterError", "images"]
+__all__ = [
+    "EmbeddedBackend",
+    "EmbeddedClusterError",
+    "images",
+    "kept_clusters",
+    "named_directory",
+]
 
 _STARTUP: Final = 30.0
 _PYTHON_IMAGES: Final = {
@@ -34,6 +41,24 @@ def images() -> dict[str, Image]:
     table["busybox:1.36"] = Image(kind="commands")
     table["registry.k8s.io/pause:3.10"] = Image(kind="pause")
     return table
+
+
+def named_directory(name: str) -> Path:
+    """Where a cluster of that name that outlives its launcher has its directory."""
+    return _clusters() / name
+
+
+def kept_clusters(session: str) -> dict[str, Path]:
+    """The clusters that processes of a session left running: directories by name."""
+    return {
+        state.parent.name: state.parent
+        for state in sorted(_clusters().glob(f"{session[-6:]}-*/state.json"))
+    }
+
+
+def _clusters() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "sremut" / "clusters"
 
 
 class EmbeddedClusterError(ClusterUnavailableError):

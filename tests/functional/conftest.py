@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ("audits", "mutants", "contracts")
+STUDIES = ("missing_service_social_network", "pinned_endpoints_social_network")
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> Path:
-    """A project with this repository's studies and nothing else."""
-    for name in DATA:
+    """A project with the studies that need nothing but this repository."""
+    for name in ("mutants", "contracts", *(f"audits/{study}" for study in STUDIES)):
         shutil.copytree(ROOT / name, pytester.path / name)
     return pytester.path
 

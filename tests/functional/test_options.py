@@ -10,6 +10,9 @@ BAD = [
     ("cluster", "minikube", "embedded | context:NAME"),
     ("cluster", "context:", "embedded | context:NAME"),
     ("require", "everything", "predictions | soundness"),
+    ("embedded", "routing=ipvs", "routing=auto|nft|forwarder, *"),
+    ("embedded", "routing", "routing=auto|nft|forwarder, *"),
+    ("embedded", "port=80", "routing=auto|nft|forwarder, *"),
     ("fail-under", "many", "a percentage from 0 to 100"),
     ("fail-under", "nan", "a percentage from 0 to 100"),
     ("fail-under", "101", "a percentage from 0 to 100"),
@@ -87,6 +90,22 @@ def test_evidence_that_cannot_be_written_stops_the_session(
     place = project / "taken"
     place.write_text("a file")
     directory = place if what == "file" else Path("/proc/sremut")
-    result = pytester.runpytest_subprocess("-m", "mutant", f"--sremut-evidence={directory}", *how)
+    result = pytester.runpytest_subprocess(
+        "-m", "mutant", "--sremut-exploratory", f"--sremut-evidence={directory}", *how
+    )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --sremut-evidence: {directory}*"])
+
+
+def test_what_the_embedded_cluster_can_be_told() -> None:
+    """The command line's table is the one of the cluster itself, less what a session decides."""
+    from typing import get_args, get_type_hints
+
+    from pytest_sremut.embedded import Options
+    from pytest_sremut.options import EMBEDDED
+
+    hints = get_type_hints(Options)
+    assert {name: get_args(hint) for name, hint in hints.items() if get_args(hint)} == EMBEDDED
+    assert {name: values[0] for name, values in EMBEDDED.items()} == {
+        name: getattr(Options(), name) for name in EMBEDDED
+    }
