@@ -3,6 +3,7 @@
 Rules:
 - ``nslookup``, ``nc`` and ``wget`` are our own unless the machine's behave as recorded on a real
   cluster (a judge decides that, not this module) or the user insists on the machine's;
+- ``httpd`` is always our own: pods share one network, so a server must know its own address;
 - everything else is a link to the machine's program of that name, from a fixed list, so that a
   pod's PATH is the same everywhere but for what a machine lacks;
 - ``sh`` is a shell that honours PATH: some BusyBox builds run their own applets instead.
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 APPLETS = ("nslookup", "nc", "wget")
+OWN = ("httpd",)
 _SHELLS = ("dash", "bash", "sh", "ash", "ksh")
 _USUAL_PLACES = "/bin:/usr/bin"
 _HONOURED = 42
@@ -76,6 +78,8 @@ def build(
         tools["sh"] = _tool("sh", "machine", shell)
     for name in APPLETS:
         tools[name] = install(folder, name, machine=mode == "machine" or name in set(accepted))
+    for name in OWN:
+        tools[name] = install(folder, name, machine=False)
     return tools
 
 

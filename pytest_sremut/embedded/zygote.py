@@ -7,6 +7,8 @@ Rules:
 - a container is PID 1 of a pid namespace of its own (so its end is the end of all it started,
   and a signal it does not handle is not delivered, as in any container), with its own mount, UTS
   and IPC namespace; an exec enters the namespaces of a container's process;
+- a process of a pod has the capabilities of an ordinary container's root, no more: it can neither
+  undo the read-only mounts nor change the cluster's network;
 - a failure before the program runs is reported through the request's own pipe, never as an exit
   code of the program.
 """
@@ -147,6 +149,7 @@ class Zygote:
             if request.get("tty"):
                 fcntl.ioctl(_STDIN, termios.TIOCSCTTY, 0)
             rootfs.change_directory(request["cwd"])
+            syscalls.keep_capabilities(syscalls.CONTAINER_CAPABILITIES)
         except OSError as error:
             _fail(report, str(error))
         if request["kind"] == "python":

@@ -154,9 +154,11 @@ def test_the_death_of_the_launcher_is_the_end_of_all(tmp_path: Path, number: int
     start(tmp_path / "probe").close()
     program = textwrap.dedent(
         """
-        import os, sys, time
+        import os, signal, sys, time
         from pathlib import Path
         from pytest_sremut.embedded import up
+        # A shell's background job ignores it, and so would all that it starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         cluster = up(directory=Path(sys.argv[1]), name="near", images={})
         if os.fork() == 0:      # a child that holds a copy of the control socket
             time.sleep(1000)
@@ -176,7 +178,7 @@ def test_the_death_of_the_launcher_is_the_end_of_all(tmp_path: Path, number: int
         assert int(launcher.stdout.readline()) > 0
         assert processes(place)
         launcher.send_signal(number)
-        launcher.wait()
+        launcher.wait(20)
         eventually(lambda: processes(place) == [], "all processes are gone")
     finally:
         os.killpg(launcher.pid, signal.SIGKILL)

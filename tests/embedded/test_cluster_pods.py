@@ -58,6 +58,16 @@ def test_a_pod_is_a_container_of_its_own(pods: Pods) -> None:
     assert token == (0, pods.namespace, "")
 
 
+def test_a_pod_cannot_undo_what_protects_the_machine(pods: Pods) -> None:
+    pods.create("one", *SLEEPER)
+    pods.ready("one")
+    code, out, _ = pods.run("one", "grep", "^Cap", "/proc/self/status")
+    assert code == 0
+    limits = dict(line.split(":\t") for line in out.splitlines())
+    assert limits["CapEff"] == limits["CapPrm"] == limits["CapBnd"] == "00000000a80425fb"
+    assert pods.run("one", "grep", "^CapEff", "/proc/1/status")[1] == "CapEff:\t00000000a80425fb\n"
+
+
 def test_containers_of_a_pod_do_not_share_files(pods: Pods) -> None:
     second = {"name": "second", "image": "busybox:1.36", "command": list(SLEEPER)}
     main = {"name": "main", "image": "busybox:1.36", "command": list(SLEEPER)}
@@ -164,12 +174,14 @@ def test_a_crash_loop(pods: Pods) -> None:
 )
 def test_graceful_deletion(pods: Pods, command: tuple[str, ...], least: float, code: int) -> None:
     pods.create("gone", *command)
-    pods.ready("gone")
+    version = pods.ready("gone").metadata.resource_version
     events = watch.Watch()
     begin = time.monotonic()
     pods.api.delete_namespaced_pod("gone", pods.namespace)
     codes = []
-    for event in events.stream(pods.api.list_namespaced_pod, pods.namespace, timeout_seconds=20):
+    for event in events.stream(
+        pods.api.list_namespaced_pod, pods.namespace, resource_version=version, timeout_seconds=20
+    ):
         ended = event["object"].status.container_statuses[0].state.terminated
         if ended is not None:
             codes.append(ended.exit_code)
@@ -324,6 +336,9 @@ def test_the_demo_service_is_forked_and_answers(pods: Pods) -> None:
     ip = pods.ready("redis").status.pod_ip
     pods.ready("client")
     eventually(lambda: "listening" in pods.log("redis"), "the service listens")
+    assert (
+        pods.run("redis", "grep", "^CapEff", "/proc/1/status")[1] == "CapEff:\t00000000a80425fb\n"
+    )
     port = re.search(r"listening on \S+:(\d+)", pods.log("redis"))
     assert port is not None
     assert pods.run("client", "nc", "-zv", "-w", "3", ip, port.group(1)) == (
