@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_sremut.benchmark import why_not_run
 from pytest_sremut.errors import InputError
-from pytest_sremut.options import Settings
+from pytest_sremut.options import Settings, settings_of
 
 if TYPE_CHECKING:
     from pytest_sremut.report import CellReport
@@ -69,6 +70,10 @@ def selects(keyword: str, study: Study) -> bool:
     return False
 
 
+def _not_run_template() -> None:
+    """Never called: the item is marked to be skipped."""
+
+
 def _cell_template(sremut_cell: Cell, sremut_report: CellReport) -> None:  # noqa: ARG001
     sremut_report.require()
 
@@ -91,15 +96,22 @@ class StudyFile(pytest.Module):
         module = ModuleType(self.study.id)
         module.__file__ = str(self.path)
         listed = list(cells(self.study))
+        settings = settings_of(self.config)
+        reason = "" if settings.adjudicate else why_not_run(self.study, settings)
+        if reason:
+            # One item that any choice of its cells selects.
+            self.extra_keyword_matches.update(f"test_cell[{cell.id}]" for cell in listed)
+            skipped = pytest.mark.skip(reason=reason)(self._function(_not_run_template))
+            module.__dict__["test_study"] = pytest.mark.mutant(skipped)
+            return module
         parametrize = pytest.mark.parametrize("sremut_cell", listed, ids=[c.id for c in listed])
-        function = self._function()
+        function = self._function(_cell_template)
         module.__dict__["test_cell"] = parametrize(pytest.mark.mutant(function))
         return module
 
-    def _function(self) -> Any:
+    def _function(self, template: Any) -> Any:
         # The function claims the study as its source file, so that ids, reports and locations
         # name what the user wrote and not this module.
-        code = _cell_template.__code__.replace(
-            co_name="test_cell", co_filename=str(self.path), co_firstlineno=1
-        )
-        return FunctionType(code, globals(), "test_cell")
+        name = "test_cell" if template is _cell_template else "test_study"
+        code = template.__code__.replace(co_name=name, co_filename=str(self.path), co_firstlineno=1)
+        return FunctionType(code, globals(), name)

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_sremut.benchmark import differences
 from pytest_sremut.errors import SremutError
 from pytest_sremut.study.verdict import Registration
 
@@ -57,6 +58,7 @@ class Admission:
 def admit(study: Study, settings: Settings) -> Admission:
     """Decide about one study. Reads files only; no network, no cluster."""
     refusals = _profile(study, settings)
+    refusals += [f"{study.id}: benchmark: {line}" for line in differences(study, settings)]
     if settings.exploratory:
         return Admission(
             registration=Registration.EXPLORATORY,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_sremut import hookspecs
 from pytest_sremut.options import Settings, add_options, asks_for_mutants, settings_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 AUDIT: pytest.StashKey[Audit | Adjudication] = pytest.StashKey()
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
