@@ -1,0 +1,690 @@
+"""Expressions on partly known values.
+
+`evaluate` never raises for what a benchmark may write: an operation on unknown values is unknown.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from pytest_sremut.census.calls import call_node
+from pytest_sremut.census.machine import Frame, Machine, Scope
+from pytest_sremut.census.objects import field_of, get_attr
+from pytest_sremut.census.values import (
+    HOLE,
+    ClassV,
+    Const,
+    Dict,
+    Ext,
+    Func,
+    Inst,
+    KObj,
+    Lazy,
+    ListV,
+    ModuleV,
+    Native,
+    OneOf,
+    PathV,
+    Rec,
+    Unknown,
+    Value,
+    hole,
+    join,
+)
+
+__all__ = [
+    "as_text",
+    "constant",
+    "evaluate",
+    "iterate",
+    "lookup",
+    "plain",
+    "put",
+    "subscript",
+    "truth",
+]
+
+MAX_ITEMS: Final = 48
+_LONG_TEXT: Final = 200_000
+_LONG_STRUCTURE: Final = 60_000
+_DEEP: Final = 24
+
+
+def evaluate(m: Machine, node: ast.expr | None, frame: Frame) -> Value:
+    """The value of an expression."""
+    if node is None:
+        return Const(None)
+    handler = _HANDLERS.get(type(node))
+    return handler(m, node, frame) if handler else Unknown(type(node).__name__)
+
+
+def lookup(m: Machine, name: str, frame: Frame) -> Value | None:
+    """The value of a name: local scopes outwards, the module, the builtins."""
+    scope: Any = frame.scope
+    while scope is not None:
+        if name in scope:
+            value: Value = scope[name]
+            if isinstance(value, Lazy):
+                value = m.resolve(value)
+            return value
+        scope = getattr(scope, "parent", None)
+    names = frame.module.names
+    if name in names:
+        value = names[name]
+        return m.resolve(value) if isinstance(value, Lazy) else value
+    from pytest_sremut.census.functions import builtin
+
+    return builtin(m, name)
+
+
+def _name(m: Machine, node: ast.Name, frame: Frame) -> Value:
+    found = lookup(m, node.id, frame)
+    return Unknown(node.id) if found is None else found
+
+
+def _attribute(m: Machine, node: ast.Attribute, frame: Frame) -> Value:
+    frame.line = node.lineno
+    return get_attr(m, evaluate(m, node.value, frame), node.attr)
+
+
+def _joined(m: Machine, node: ast.JoinedStr, frame: Frame) -> Value:
+    parts: list[str] = []
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            value = evaluate(m, part.value, frame)
+            parts.append(_formatted(m, value, part))
+        elif isinstance(part, ast.Constant):
+            parts.append(str(part.value))
+    return Const("".join(parts)[:_LONG_TEXT])
+
+
+def _formatted(m: Machine, value: Value, node: ast.FormattedValue) -> str:
+    text = as_text(value)
+    if text is None or (node.format_spec is not None and HOLE.search(text)):
+        return hole(ast.unparse(node.value))
+    if node.format_spec is not None:
+        return text if isinstance(value, Const) and isinstance(value.value, str) else hole(text)
+    if node.conversion == ord("r"):
+        return repr(text)
+    return text
+
+
+def as_text(value: Value) -> str | None:
+    """`str(value)`, with holes; None when nothing is known."""
+    match value:
+        case Const(value=raw):
+            return raw if isinstance(raw, str) else str(raw)
+        case PathV(text=text):
+            return text
+        case Rec(attrs=attrs) if "value" in attrs:
+            return as_text(attrs["value"])
+        case OneOf(options=options):
+            texts = [as_text(option) for option in options if not _none(option)]
+            found = [text for text in texts if text is not None]
+            return found[0] if len(found) == 1 else None
+        case KObj(path=path, root=root):
+            if not path and root.writes:
+                return structure_text(value)
+            return hole(path or root.kind)
+        case Dict() | ListV():
+            return structure_text(value)
+        case _:
+            return None
+
+
+def structure_text(value: Value) -> str | None:
+    """A structure as JSON text, with holes for what is not known."""
+    text = json.dumps(plain(value, 0), ensure_ascii=False)
+    return text if len(text) <= _LONG_STRUCTURE else None
+
+
+def plain(value: Value, depth: int) -> Any:
+    """A value as JSON data. Of a Kubernetes object: its identity and what was written to it."""
+    if depth > _DEEP:
+        return hole("deep")
+    match value:
+        case Dict(entries=entries):
+            return {str(key): plain(item, depth + 1) for key, item in entries.items()}
+        case ListV(items=items):
+            return [plain(item, depth + 1) for item in items]
+        case Const(value=raw) if raw is None or isinstance(raw, str | int | float | bool):
+            return raw
+        case KObj(root=root, path="") if root.writes:
+            data: dict[str, Any] = {"kind": root.kind}
+            data["metadata"] = {"name": root.name, "namespace": root.namespace}
+            for path in sorted(root.writes):
+                _put_path(data, path)
+            return data
+        case _:
+            text = as_text(value)
+            return hole("value") if text is None else text
+
+
+def _put_path(data: dict[str, Any], path: str) -> None:
+    here: Any = data
+    *parents, last = path.replace("[]", ".[]").strip(".").split(".")
+    for part, after in zip(parents, [*parents[1:], last], strict=True):
+        below: Any = [] if after == "[]" else {}
+        if part == "[]":
+            if not here:
+                here.append(below)
+            here = here[0]
+        else:
+            here = here.setdefault(part, below)
+        if not isinstance(here, dict | list):
+            return
+    if last == "[]" or isinstance(here, list):
+        if isinstance(here, list):
+            here.append(hole("value"))
+    else:
+        here.setdefault(last, hole("value"))
+
+
+def _none(value: Value) -> bool:
+    return isinstance(value, Const) and value.value is None
+
+
+def constant(raw: Any) -> Value:
+    """A Python value (from JSON or YAML) as one of ours."""
+    if isinstance(raw, dict):
+        return Dict({key: constant(item) for key, item in raw.items()})
+    if isinstance(raw, list | tuple):
+        return ListV([constant(item) for item in raw])
+    return Const(raw)
+
+
+def truth(value: Value) -> bool | None:
+    """Whether a test holds; None when that is not determined."""
+    match value:
+        case Const(value=raw):
+            if isinstance(raw, str) and HOLE.search(raw):
+                return True if HOLE.sub("", raw) else None
+            return bool(raw)
+        case ListV(items=items, is_open=is_open):
+            return True if items else (None if is_open else False)
+        case Dict(entries=entries, is_open=is_open, kind=kind):
+            return True if entries or kind else (None if is_open else False)
+        case Inst() | ClassV() | Func() | ModuleV() | Native() | PathV():
+            return True
+        case OneOf(options=options):
+            found = {truth(option) for option in options}
+            return found.pop() if len(found) == 1 else None
+        case _:
+            return None
+
+
+_BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+}
+
+
+def _binary(m: Machine, node: ast.BinOp, frame: Frame) -> Value:
+    # A long chain `a + b + c + …` nests to the left: follow it without recursion.
+    chain: list[ast.BinOp] = []
+    left: ast.expr = node
+    while isinstance(left, ast.BinOp):
+        chain.append(left)
+        left = left.left
+    value = evaluate(m, left, frame)
+    for link in reversed(chain):
+        value = _combine(link, value, evaluate(m, link.right, frame))
+    return value
+
+
+def _combine(node: ast.BinOp, left: Value, right: Value) -> Value:
+    if isinstance(node.op, ast.Div) and isinstance(left, PathV):
+        text = as_text(right)
+        below = hole(ast.unparse(node.right)) if text is None else text
+        return PathV(below if below.startswith("/") else f"{left.text.rstrip('/')}/{below}")
+    if isinstance(node.op, ast.Add):
+        if isinstance(left, ListV) and isinstance(right, ListV):
+            return ListV([*left.items, *right.items], left.is_open or right.is_open)
+        if isinstance(left, ListV):
+            return ListV(list(left.items), is_open=True)
+        texts = [as_text(left), as_text(right)]
+        strings = [
+            isinstance(side, Const) and isinstance(side.value, str) for side in (left, right)
+        ]
+        if any(strings) and not all(strings):
+            sides = (node.left, node.right)
+            parts = [
+                hole(ast.unparse(side)[:48]) if text is None else text
+                for text, side in zip(texts, sides, strict=True)
+            ]
+            return Const("".join(parts))
+    if isinstance(node.op, ast.Mod) and isinstance(left, Const) and isinstance(left.value, str):
+        return Const(_percent(left.value, right))
+    if isinstance(node.op, ast.BitOr) and isinstance(left, Dict) and isinstance(right, Dict):
+        return Dict({**left.entries, **right.entries}, left.is_open or right.is_open)
+    if isinstance(left, Const) and isinstance(right, Const):
+        function = _BINARY.get(type(node.op))
+        try:
+            result = function(left.value, right.value) if function and _small(left, right) else None
+        except (TypeError, ValueError, ArithmeticError):
+            result = None
+        if result is not None:
+            return Const(result)
+    return Unknown(ast.unparse(node)[:60] if len(ast.dump(node)) < 2000 else "expression")
+
+
+def _small(left: Const, right: Const) -> bool:
+    """No operation that could build something huge."""
+    for side in (left.value, right.value):
+        if isinstance(side, str | bytes) and len(side) > _LONG_TEXT:
+            return False
+        if isinstance(side, int) and abs(side) > 10**12:
+            return False
+    kinds = {type(left.value), type(right.value)}
+    return not (kinds & {str, bytes} and kinds & {int} and max(_ints(left, right)) > 1000)
+
+
+def _ints(*sides: Const) -> list[int]:
+    return [side.value for side in sides if isinstance(side.value, int)] or [0]
+
+
+def _percent(pattern: str, right: Value) -> str:
+    items = right.items if isinstance(right, ListV) else [right]
+    texts = [as_text(item) or hole("value") for item in items]
+    for text in texts:
+        for mark in ("%s", "%d", "%r"):
+            if mark in pattern:
+                pattern = pattern.replace(mark, text, 1)
+                break
+    return pattern
+
+
+def _bool(m: Machine, node: ast.BoolOp, frame: Frame) -> Value:
+    is_or = isinstance(node.op, ast.Or)
+    possible: list[Value] = []
+    for item in node.values:
+        value = evaluate(m, item, frame)
+        holds = truth(value)
+        if holds is None:
+            possible.append(value)
+            continue
+        if holds is is_or:
+            possible.append(value)
+            break
+        if item is node.values[-1]:
+            possible.append(value)
+    objects = [value for value in possible if isinstance(value, KObj)]
+    if is_or and objects and isinstance(possible[0], KObj):
+        return possible[0]  # `status.conditions or []`
+    return join(possible)
+
+
+def _compare(m: Machine, node: ast.Compare, frame: Frame) -> Value:
+    left = evaluate(m, node.left, frame)
+    results: list[bool | None] = []
+    for op, right_node in zip(node.ops, node.comparators, strict=True):
+        right = evaluate(m, right_node, frame)
+        results.append(_compared(op, left, right))
+        left = right
+    if any(result is False for result in results):
+        return Const(False)
+    if all(result is True for result in results):
+        return Const(True)
+    return Unknown("comparison")
+
+
+def _compared(op: ast.cmpop, left: Value, right: Value) -> bool | None:
+    if isinstance(op, ast.Is | ast.IsNot):
+        same = _identical(left, right)
+        return same if same is None or isinstance(op, ast.Is) else not same
+    if isinstance(op, ast.In | ast.NotIn):
+        inside = _contained(left, right)
+        return inside if inside is None or isinstance(op, ast.In) else not inside
+    first, second = _plain(left), _plain(right)
+    if first is _NOT_PLAIN or second is _NOT_PLAIN:
+        return None
+    try:
+        if isinstance(op, ast.Eq):
+            return bool(first == second)
+        if isinstance(op, ast.NotEq):
+            return bool(first != second)
+        return bool(_ORDER[type(op)](first, second))
+    except (TypeError, KeyError):
+        return None
+
+
+_ORDER: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_NOT_PLAIN: Final = object()
+
+
+def _plain(value: Value) -> Any:
+    """The Python value, when it is known in full and comparable."""
+    if isinstance(value, Const):
+        if isinstance(value.value, str) and HOLE.search(value.value):
+            return _NOT_PLAIN
+        return value.value
+    if isinstance(value, PathV):
+        return _NOT_PLAIN if HOLE.search(value.text) else value.text
+    if isinstance(value, Rec) and "value" in value.attrs:
+        return _plain(value.attrs["value"])
+    return _NOT_PLAIN
+
+
+def _identical(left: Value, right: Value) -> bool | None:
+    if _none(left) or _none(right):
+        other = right if _none(left) else left
+        if _none(other):
+            return True
+        if isinstance(other, OneOf):
+            return None
+        known = (Const, ListV, Dict, Inst, ClassV, Func, PathV, Native, Ext)
+        return False if isinstance(other, known) else None
+    first, second = _plain(left), _plain(right)
+    if isinstance(first, bool) and isinstance(second, bool):
+        return first is second
+    if isinstance(left, Inst | ClassV) and isinstance(right, Inst | ClassV):
+        return left is right
+    return None
+
+
+def _contained(left: Value, right: Value) -> bool | None:
+    item = _plain(left)
+    if item is _NOT_PLAIN:
+        return None
+    if isinstance(right, ListV):
+        found = [_plain(one) for one in right.items]
+        if item in found:
+            return True
+        return None if right.is_open or _NOT_PLAIN in found else False
+    if isinstance(right, Dict):
+        try:
+            inside = item in right.entries
+        except TypeError:
+            return None
+        return True if inside else (None if right.is_open else False)
+    text = _plain(right)
+    if isinstance(item, str) and isinstance(text, str):
+        return item in text
+    return None
+
+
+def _ifexp(m: Machine, node: ast.IfExp, frame: Frame) -> Value:
+    holds = truth(evaluate(m, node.test, frame))
+    if holds is not None:
+        return evaluate(m, node.body if holds else node.orelse, frame)
+    with m.maybe():
+        return join([evaluate(m, node.body, frame), evaluate(m, node.orelse, frame)])
+
+
+def _list(m: Machine, node: ast.List | ast.Tuple | ast.Set, frame: Frame) -> Value:
+    items: list[Value] = []
+    is_open = False
+    for item in node.elts:
+        if isinstance(item, ast.Starred):
+            inner = evaluate(m, item.value, frame)
+            if isinstance(inner, ListV):
+                items += inner.items
+                is_open = is_open or inner.is_open
+            else:
+                is_open = True
+        else:
+            items.append(evaluate(m, item, frame))
+    return ListV(items, is_open)
+
+
+def _dict(m: Machine, node: ast.Dict, frame: Frame) -> Value:
+    result = Dict({})
+    for key, item in zip(node.keys, node.values, strict=True):
+        value = evaluate(m, item, frame)
+        if key is None:
+            if isinstance(value, Dict):
+                result.entries.update(value.entries)
+                result.is_open = result.is_open or value.is_open
+            else:
+                result.is_open = True
+            continue
+        put(result, evaluate(m, key, frame), value, ast.unparse(key)[:40])
+    return result
+
+
+def put(target: Dict, key: Value, value: Value, text: str = "key") -> None:
+    """`target[key] = value` where the key may be unknown."""
+    plain = key.value if isinstance(key, Const) else as_text(key)
+    try:
+        hash(plain)
+    except TypeError:
+        plain = None
+    if plain is None and not _none(key):
+        target.is_open = True
+        target.element = value if target.element is None else join([target.element, value])
+        target.entries.setdefault(hole(text), value)
+        return
+    target.entries[plain] = value
+
+
+def _lambda(m: Machine, node: ast.Lambda, frame: Frame) -> Value:
+    return Func(frame.module, node, frame.scope, owner=frame.func.owner if frame.func else None)
+
+
+def _subscript(m: Machine, node: ast.Subscript, frame: Frame) -> Value:
+    value = evaluate(m, node.value, frame)
+    if isinstance(node.slice, ast.Slice):
+        return _sliced(m, value, node.slice, frame)
+    return subscript(m, value, evaluate(m, node.slice, frame))
+
+
+def _sliced(m: Machine, value: Value, node: ast.Slice, frame: Frame) -> Value:
+    bounds = [
+        None if part is None else _plain(evaluate(m, part, frame))
+        for part in (node.lower, node.upper, node.step)
+    ]
+    if isinstance(value, KObj):
+        return value
+    if all(bound is None or isinstance(bound, int) for bound in bounds):
+        part = slice(*bounds)
+        if isinstance(value, ListV) and not value.is_open:
+            return ListV(value.items[part])
+        if isinstance(value, Const) and isinstance(value.value, str):
+            return value if HOLE.search(value.value) else Const(value.value[part])
+    if isinstance(value, ListV):
+        return ListV(list(value.items), is_open=True)
+    return Unknown("slice")
+
+
+def subscript(m: Machine, value: Value, key: Value) -> Value:
+    """`value[key]`."""
+    match value:
+        case KObj(is_list=True):
+            if value.path == "" and isinstance(key, Const) and key.value == "items":
+                return KObj(value.root, "[]", is_list=True)
+            return KObj(value.root, "")
+        case KObj():
+            if isinstance(key, Const) and isinstance(key.value, str):
+                return field_of(m, value, key.value if not HOLE.search(key.value) else "[]")
+            return KObj(value.root, value.path if value.path.endswith("[]") else f"{value.path}[]")
+        case Dict(entries=entries):
+            plain = key.value if isinstance(key, Const) else as_text(key)
+            try:
+                if plain in entries:
+                    return entries[plain]
+            except TypeError:
+                pass
+            if value.element is not None:
+                return value.element
+            if isinstance(key, OneOf | Unknown | KObj) and entries:
+                return join(list(entries.values()))
+            return Unknown("item")
+        case ListV(items=items):
+            if isinstance(key, Const) and isinstance(key.value, int):
+                try:
+                    return items[key.value]
+                except IndexError:
+                    return Unknown("item")
+            return join(items) if items else Unknown("item")
+        case OneOf(options=options):
+            return join([subscript(m, one, key) for one in options if not _none(one)])
+        case Ext() if value.path == "os.environ":
+            return Unknown(f"environ_{as_text(key) or ''}")
+        case ClassV():
+            found = get_attr(m, value, as_text(key) or "")
+            return value if isinstance(found, Unknown) else found  # Generic[T], Enum["x"]
+        case _:
+            return Unknown("item")
+
+
+def iterate(m: Machine, value: Value) -> tuple[list[Value], bool]:
+    """The items of a value, and whether they are known to be all."""
+    match value:
+        case ListV(items=items, is_open=is_open):
+            known = items[:MAX_ITEMS]
+            if is_open and not known:
+                return [Unknown("item")], False
+            return known, not is_open and len(known) == len(items)
+        case Dict(entries=entries, is_open=is_open):
+            keys: list[Value] = [Const(key) for key in list(entries)[:MAX_ITEMS]]
+            if is_open and not keys:
+                return [Unknown("key")], False
+            return keys, not is_open and len(keys) == len(entries)
+        case KObj(is_list=True):
+            return [KObj(value.root, "")], False
+        case KObj():
+            path = value.path if value.path.endswith("[]") else f"{value.path}[]"
+            return [KObj(value.root, path)], False
+        case Const(value=str() as text) if not HOLE.search(text) and len(text) <= MAX_ITEMS:
+            return [Const(letter) for letter in text], True
+        case OneOf(options=options):
+            items = []
+            for option in options:
+                items += iterate(m, option)[0] if not _none(option) else []
+            return items[:MAX_ITEMS] or [Unknown("item")], False
+        case ClassV():
+            from pytest_sremut.census.objects import class_attrs, is_enum
+
+            if is_enum(m, value):
+                names = [name for name in class_attrs(m, value) if not name.startswith("_")]
+                return [get_attr(m, value, name) for name in names][:MAX_ITEMS], True
+            return [Unknown("item")], False
+        case _:
+            return [Unknown("item")], False
+
+
+def _comprehension(
+    m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame
+) -> Value:
+    inner = Frame(
+        module=frame.module,
+        scope=Scope(frame.scope),
+        func=frame.func,
+        self=frame.self,
+        line=frame.line,
+        outer_names=frame.outer_names,
+    )
+    result_list = ListV([])
+    result_dict = Dict({})
+    is_dict = isinstance(node, ast.DictComp)
+
+    def emit() -> None:
+        if isinstance(node, ast.DictComp):
+            key, value = evaluate(m, node.key, inner), evaluate(m, node.value, inner)
+            put(result_dict, key, value, ast.unparse(node.key)[:40])
+        else:
+            result_list.items.append(evaluate(m, node.elt, inner))
+
+    def run(index: int) -> None:
+        if index == len(node.generators):
+            emit()
+            return
+        from pytest_sremut.census.statements import assign
+
+        generator = node.generators[index]
+        items, is_all = iterate(m, evaluate(m, generator.iter, inner))
+        if not is_all:
+            result_list.is_open = result_dict.is_open = True
+        for item in items:
+            m.step()
+            assign(m, generator.target, item, inner)
+            holds: bool | None = True
+            for test in generator.ifs:
+                one = truth(evaluate(m, test, inner))
+                holds = (
+                    False if one is False or holds is False else (None if one is None else holds)
+                )
+            if holds is False:
+                continue
+            if holds is None:
+                result_list.is_open = result_dict.is_open = True
+            run(index + 1)
+
+    m.stack.append(inner)
+    try:
+        run(0)
+    finally:
+        m.stack.pop()
+    return result_dict if is_dict else result_list
+
+
+def _unary(m: Machine, node: ast.UnaryOp, frame: Frame) -> Value:
+    value = evaluate(m, node.operand, frame)
+    if isinstance(node.op, ast.Not):
+        holds = truth(value)
+        return Unknown("not") if holds is None else Const(not holds)
+    if isinstance(value, Const) and isinstance(value.value, int | float):
+        return Const(-value.value if isinstance(node.op, ast.USub) else value.value)
+    return Unknown("number")
+
+
+def _walrus(m: Machine, node: ast.NamedExpr, frame: Frame) -> Value:
+    from pytest_sremut.census.statements import assign
+
+    value = evaluate(m, node.value, frame)
+    assign(m, node.target, value, frame)
+    return value
+
+
+def _yield(m: Machine, node: ast.Yield | ast.YieldFrom, frame: Frame) -> Value:
+    value = evaluate(m, node.value, frame)
+    target = next((one for one in reversed(m.stack) if one.func is frame.func), frame)
+    if isinstance(node, ast.YieldFrom):
+        target.yields += iterate(m, value)[0]
+    else:
+        target.yields.append(value)
+    return Unknown("sent")
+
+
+_HANDLERS: Final[dict[type[ast.expr], Callable[[Machine, Any, Frame], Value]]] = {
+    ast.Constant: lambda _m, node, _frame: Const(node.value),
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.JoinedStr: _joined,
+    ast.BinOp: _binary,
+    ast.BoolOp: _bool,
+    ast.Compare: _compare,
+    ast.IfExp: _ifexp,
+    ast.List: _list,
+    ast.Tuple: _list,
+    ast.Set: _list,
+    ast.Dict: _dict,
+    ast.Lambda: _lambda,
+    ast.Subscript: _subscript,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.UnaryOp: _unary,
+    ast.NamedExpr: _walrus,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+    ast.Await: lambda m, node, frame: evaluate(m, node.value, frame),
+    ast.Starred: lambda m, node, frame: evaluate(m, node.value, frame),
+    ast.Call: call_node,
+}

@@ -1,0 +1,435 @@
+"""A census: the registry's problems one by one, each followed from its constructor through its
+injector to its oracle.
+
+The order of the phases is the benchmark's own: construct, capture the baseline, inject, evaluate.
+One problem's heap is its own; only parsed source and modules are shared.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pytest_sremut.census.calls import call
+from pytest_sremut.census.expressions import as_text
+from pytest_sremut.census.files import documents
+from pytest_sremut.census.judge import Judgement, judge
+from pytest_sremut.census.layout import Layout
+from pytest_sremut.census.machine import BudgetError, Frame, Machine, MissingRead, Scope
+from pytest_sremut.census.model import (
+    Effect,
+    Observation,
+    OracleUse,
+    Place,
+    Reason,
+    Row,
+    Trail,
+    Verdict,
+)
+from pytest_sremut.census.objects import find_in_class, get_attr
+from pytest_sremut.census.rules import Rules
+from pytest_sremut.census.source import SourceTree
+from pytest_sremut.census.surfaces import Side, observations, perturbations
+from pytest_sremut.census.values import (
+    ClassV,
+    Const,
+    Dict,
+    Func,
+    Inst,
+    ListV,
+    ModuleV,
+    Unknown,
+    Value,
+)
+from pytest_sremut.errors import InputError
+
+__all__ = ["Followed", "Survey"]
+
+_RECURSION: Final = 12_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Followed:
+    """One problem with everything that was seen while following it."""
+
+    row: Row
+    problem: Inst | None = None
+    oracle: Inst | None = None
+    missing: Sequence[MissingRead] = ()
+    calls: frozenset[tuple[str, str, int]] = frozenset()
+    effects: Sequence[Effect] = ()  # of the oracle
+    has_window: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Survey:
+    """The means of a census of one checkout."""
+
+    tree: SourceTree
+    rules: Rules
+    layout: Layout
+    machine: Machine = field(init=False)
+    aspects: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.machine = Machine(self.tree, self.rules, plumbing=tuple(self.layout.plumbing))
+        self.aspects = self._aspects()
+
+    def registry(self) -> dict[str, tuple[Value, Place]]:
+        """Problem id → (factory, place of the id). Raises InputError when there is none."""
+        m = self.machine
+        name, _, path = self.layout.registry.partition(":")
+        with self._deep(), self._top(name) as module:
+            holder: Value = module
+            for part in path.split("."):
+                holder = get_attr(m, holder, part)
+                if isinstance(holder, ClassV):
+                    holder = call(m, holder, [], {})
+            if not isinstance(holder, Dict) or not holder.entries:
+                raise InputError(
+                    file=module.module.file,
+                    place=path,
+                    found="no mapping of problem ids that could be followed",
+                    allowed="a mapping whose keys are determined by the source",
+                )
+            if holder.is_open:
+                raise InputError(
+                    file=module.module.file,
+                    place=path,
+                    found="a registry with ids that are not determined by the source",
+                    allowed="a mapping whose keys are determined by the source",
+                )
+            places = _key_places(module, holder)
+            return {str(key): (value, places[str(key)]) for key, value in holder.entries.items()}
+
+    def follow(self, problem: str, factory: Value, place: Place, *, oracle: str = "") -> Followed:
+        """One row. `oracle` names another oracle class to attach (a proposed pairing)."""
+        m = self.machine
+        m.files = {}
+        m.fresh_phase()
+        name = self.layout.registry.partition(":")[0]
+        with self._deep(), self._top(name):
+            made = self._phase(lambda: call(m, factory, [], {}))
+            building = list(m.trails)
+            if not isinstance(made, Inst):
+                reason = building[0].reason if building else Reason.UNRESOLVED_FACTORY
+                end = building[0].place if building else place
+                return Followed(row=_unfollowed(problem, place, reason, end))
+            attached = self._attach(made, oracle)
+            return self._row(problem, place, made, attached, factory)
+
+    # -- phases ------------------------------------------------------------------------------
+
+    def _row(
+        self, problem: str, place: Place, made: Inst, attached: Inst | None, factory: Value
+    ) -> Followed:
+        m = self.machine
+        m.fresh_phase()
+        if attached is not None and self._has(attached, self.layout.baseline):
+            self._phase(lambda: call(m, get_attr(m, attached, self.layout.baseline), [], {}))
+        m.fresh_phase()
+        has_injector = self._has(made, self.layout.inject)
+        if has_injector:
+            self._phase(lambda: call(m, get_attr(m, made, self.layout.inject), [], {}))
+        side = perturbations(m.effects, self.rules)
+        inject_trails = list(m.trails)
+        m.fresh_phase()
+        seen: list[Observation] = []
+        if attached is not None:
+            self._phase(lambda: call(m, get_attr(m, attached, self.layout.evaluate), [], {}))
+            seen = observations(m.effects, m.roots, self.rules, self.layout.workload)
+        oracle_trails = list(m.trails)
+        has_window = any(one.verb in {"sleep", "wait"} for one in m.effects)
+        judgement = self._judge(
+            seen, side, inject_trails, oracle_trails, attached, has_injector, has_window
+        )
+        row = Row(
+            problem=problem,
+            place=place,
+            cls=made.cls.name,
+            arguments=_arguments(factory, made),
+            application=_application(m, made),
+            namespace=as_text(get_attr(m, made, "namespace", quiet=True)) or "",
+            oracle=self._use(made, attached),
+            verdict=judgement.verdict,
+            rule=judgement.rule,
+            sentence=judgement.sentence,
+            would_have_to_observe=judgement.would_have_to_observe,
+            observations=seen,
+            perturbations=sorted(side.perturbations),
+            symptoms=judgement.symptoms,
+            trails=sorted([*inject_trails, *oracle_trails], key=lambda one: (one.place, one.what)),
+            reason=judgement.reason,
+            trail_end=judgement.trail_end,
+        )
+        return Followed(
+            row=row,
+            problem=made,
+            oracle=attached,
+            missing=[one for one in m.missing if not _is_set_somewhere(m, made, one)],
+            calls=frozenset(m.calls),
+            effects=list(m.effects),
+            has_window=has_window,
+        )
+
+    def _judge(
+        self,
+        seen: Sequence[Observation],
+        side: Side,
+        inject_trails: Sequence[Trail],
+        oracle_trails: Sequence[Trail],
+        attached: Inst | None,
+        has_injector: bool,
+        has_window: bool,
+    ) -> Judgement:
+        if attached is None or not has_injector:
+            reason = Reason.NO_ORACLE if attached is None else Reason.NO_INJECTOR
+            what = "oracle is attached" if attached is None else "injector is defined"
+            return Judgement(
+                verdict=Verdict.UNCERTAIN,
+                rule=reason.value,
+                sentence=f"No {what}.",
+                would_have_to_observe="",
+                symptoms=(),
+                reason=reason,
+            )
+        return judge(
+            seen,
+            side,
+            inject_trails,
+            oracle_trails,
+            rules=self.rules,
+            aspects=self.aspects,
+            has_window=has_window,
+        )
+
+    def _phase(self, run: Callable[[], Value]) -> Value:
+        m = self.machine
+        depth = len(m.stack)
+        saved = (m.may, m.handlers, m.tries)
+        try:
+            return run()
+        except BudgetError:
+            place = m.here()
+            trail = Trail(reason=Reason.BUDGET, place=place, what="the bound on steps")
+            m.trails.append(trail)
+            return Unknown("budget", is_trail=True)
+        finally:
+            m.may, m.handlers, m.tries = saved
+            del m.stack[depth:]
+
+    def _attach(self, made: Inst, oracle: str) -> Inst | None:
+        m = self.machine
+        if oracle:
+            cls = self.oracle_class(oracle)
+            built = self._phase(lambda: call(m, cls, [], {self.layout.subject: made}))
+        else:
+            built = get_attr(m, made, self.layout.oracle, quiet=True)
+        if isinstance(built, Inst):
+            return built
+        options = getattr(built, "options", [])
+        instances = [one for one in options if isinstance(one, Inst)]
+        return instances[0] if len(instances) == 1 else None
+
+    def oracle_class(self, name: str) -> ClassV:
+        """An oracle class by its name, anywhere below the layout's oracle directories."""
+        m = self.machine
+        for folder in self.layout.oracles:
+            for file in self.tree.python_files(folder):
+                module = self.tree.by_file(file)
+                if module is None or name not in (self.tree.text(file) or ""):
+                    continue
+                loaded = m.module(module.name)
+                found = loaded.names.get(name) if loaded is not None else None
+                if isinstance(found, ClassV) and found.node.name == name:
+                    return found
+        raise InputError(
+            file=str(self.tree.root),
+            place=f"--pair …={name}",
+            found=f"no class {name} below {', '.join(self.layout.oracles)}",
+            allowed="the name of an oracle class",
+        )
+
+    def _has(self, inst: Inst, name: str) -> bool:
+        return name in inst.attrs or find_in_class(self.machine, inst.cls, name) is not None
+
+    def _use(self, made: Inst, attached: Inst | None) -> OracleUse | None:
+        if attached is None:
+            return None
+        children = attached.attrs.get(self.layout.children)
+        items: list[Value] = []
+        if isinstance(children, Dict):
+            items = list(children.entries.values())
+        elif isinstance(children, ListV):
+            items = children.items
+        return OracleUse(
+            name=attached.cls.name,
+            place=_assigned(self.machine, made, self.layout.oracle, attached.cls.name),
+            children=tuple(
+                OracleUse(name=one.cls.name, place=_class_place(one.cls))
+                for one in items
+                if isinstance(one, Inst)
+            ),
+        )
+
+    # -- surroundings ------------------------------------------------------------------------
+
+    def _aspects(self) -> frozenset[str]:
+        patterns: Mapping[str, str] = self.rules.verdicts["aspects"]
+        found: set[str] = set()
+        for file in self.layout.alerts:
+            for document in documents(self.tree.text(file) or ""):
+                for alert, expression in _alerts(document):
+                    text = f"{alert} {expression}"
+                    found |= {key for key, one in patterns.items() if re.search(one, text)}
+        return frozenset(found)
+
+    @contextmanager
+    def _top(self, name: str) -> Iterator[ModuleV]:
+        m = self.machine
+        module = m.module(name)
+        if module is None:
+            broken = self.tree.broken.get(name.replace(".", "/") + ".py")
+            raise InputError(
+                file=name.replace(".", "/") + ".py",
+                place=f"line {broken.place.line}" if broken else "",
+                found=broken.why if broken else "no such file",
+                allowed="the module with the registry of problems",
+            )
+        m.stack.append(Frame(module=module, scope=Scope()))
+        try:
+            yield module
+        finally:
+            m.stack.clear()
+
+    @contextmanager
+    def _deep(self) -> Iterator[None]:
+        """Room for following nested calls; Python's own limit is put back after."""
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(before, _RECURSION))
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(before)
+
+
+def _alerts(value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        if "alert" in value and "expr" in value:
+            yield str(value["alert"]), str(value["expr"])
+        for item in value.values():
+            yield from _alerts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _alerts(item)
+
+
+def _key_places(module: ModuleV, registry: Dict) -> dict[str, Place]:
+    """Where each id stands; the registry's own line for one that is built."""
+    import ast
+
+    file = module.module.file
+    places: dict[str, Place] = {}
+    wanted = {str(key) for key in registry.entries}
+    first = Place(file, 1)
+    for node in ast.walk(module.module.tree):
+        if isinstance(node, ast.Constant) and node.value in wanted:
+            places.setdefault(str(node.value), Place(file, node.lineno))
+    return {key: places.get(key, first) for key in wanted}
+
+
+def _unfollowed(problem: str, place: Place, reason: Reason, end: Place) -> Row:
+    return Row(
+        problem=problem,
+        place=place,
+        cls="",
+        arguments={},
+        application="",
+        namespace="",
+        oracle=None,
+        verdict=Verdict.UNCERTAIN,
+        rule=reason.value,
+        sentence=f"The registry's entry could not be followed to a problem (see {end}).",
+        would_have_to_observe="",
+        observations=(),
+        perturbations=(),
+        symptoms=(),
+        trails=(),
+        reason=reason,
+        trail_end=end,
+    )
+
+
+def _arguments(factory: Value, made: Inst) -> dict[str, str]:
+    """The constructor's arguments as they were resolved, by the attribute of the same name."""
+    import ast
+
+    found: dict[str, str] = {}
+    node: ast.AST | None = None
+    if isinstance(factory, Func) and isinstance(factory.node, ast.Lambda):
+        node = factory.node.body
+    if isinstance(node, ast.Call):
+        for keyword in node.keywords:
+            if keyword.arg:
+                found[keyword.arg] = ast.unparse(keyword.value)[:80]
+        for index, arg in enumerate(node.args):
+            found[str(index)] = ast.unparse(arg)[:80]
+    for key in list(found):
+        text = as_text(made.attrs[key]) if key in made.attrs else None
+        if text is not None:
+            found[key] = text
+    if hasattr(factory, "kwargs"):
+        found |= {key: as_text(value) or "?" for key, value in factory.kwargs.items()}
+    return dict(sorted(found.items()))
+
+
+def _application(m: Machine, made: Inst) -> str:
+    app = made.attrs.get("app")
+    return app.cls.name if isinstance(app, Inst) else ""
+
+
+def _class_place(cls: ClassV) -> Place:
+    return Place(cls.module.module.file, cls.node.lineno)
+
+
+def _assigned(m: Machine, made: Inst, attribute: str, name: str) -> Place:
+    """The line that assigns the oracle, in the class or one it inherits from."""
+    import ast
+
+    from pytest_sremut.census.objects import mro_of
+
+    for cls in mro_of(m, made.cls):
+        for node in ast.walk(cls.node):
+            if (
+                isinstance(node, ast.Assign)
+                and any(
+                    isinstance(target, ast.Attribute) and target.attr == attribute
+                    for target in node.targets
+                )
+                and name in ast.unparse(node.value)
+            ):
+                return Place(cls.module.module.file, node.lineno)
+    return _class_place(made.cls)
+
+
+def _is_set_somewhere(m: Machine, made: Inst, read: MissingRead) -> bool:
+    """Whether any method of the problem's classes sets the attribute: then it may be there."""
+    import ast
+
+    from pytest_sremut.census.objects import mro_of
+
+    if read.cls != made.cls.name:
+        return True  # only the problem's own attributes are a contract with its oracle
+    for cls in mro_of(m, made.cls):
+        for node in ast.walk(cls.node):
+            if isinstance(node, ast.Attribute) and node.attr == read.attribute:
+                if isinstance(node.ctx, ast.Store):
+                    return True
+    return False
+
+
+_ = (Const, replace)

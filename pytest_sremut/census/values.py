@@ -1,0 +1,280 @@
+"""What the interpreter computes with: values known in full, in part, or not at all.
+
+A text that is known in part is a `Const` whose string contains *holes* (`⟦name⟧`): the shell
+parser, paths and comparisons then see how far it is known. A Kubernetes object read from an API
+or from `kubectl get` is a `KObj`: which fields of it are read or written is recorded on its root.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pytest_sremut.census.model import Place
+    from pytest_sremut.census.source import Module
+
+__all__ = [
+    "HOLE",
+    "Bound",
+    "ClassV",
+    "Const",
+    "Dict",
+    "Ext",
+    "Func",
+    "Inst",
+    "KObj",
+    "Lazy",
+    "ListV",
+    "ModuleV",
+    "Native",
+    "OneOf",
+    "Partial",
+    "PathV",
+    "Rec",
+    "Root",
+    "Super",
+    "Unknown",
+    "Value",
+    "camel",
+    "hole",
+    "is_text",
+    "join",
+    "known_text",
+]
+
+HOLE: Final = re.compile(r"⟦[^⟦⟧]*⟧")
+_MAX_ALTERNATIVES: Final = 8
+
+
+class Value:
+    """Base of all values."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True, eq=False)
+class Const(Value):
+    """A Python constant; a string may have holes."""
+
+    value: Any
+
+
+@dataclass(slots=True, eq=False)
+class PathV(Value):
+    """A file path, as text that may have holes."""
+
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class ListV(Value):
+    """A list, tuple or set; `is_open` when there may be more items than known."""
+
+    items: list[Value]
+    is_open: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Dict(Value):
+    """A mapping with constant keys; `is_open` when there may be more. `kind` names what it builds
+    (`V1Service`)."""
+
+    entries: dict[Any, Value]
+    is_open: bool = False
+    kind: str = ""
+    element: Value | None = None  # a typical value, where keys are not known
+
+
+@dataclass(slots=True, eq=False)
+class Rec(Value):
+    """An object of an external library whose attributes matter (a finished process)."""
+
+    attrs: dict[str, Value]
+    text: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Lazy(Value):
+    """An import that has not been followed yet: `name` of `module`, or the module itself."""
+
+    module: str
+    name: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class ModuleV(Value):
+    """A module of the benchmark and its global names."""
+
+    module: Module
+    names: dict[str, Value] = field(default_factory=dict)
+    is_running: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ClassV(Value):
+    """A class of the benchmark; its body is evaluated when first needed."""
+
+    module: ModuleV
+    node: ast.ClassDef
+    scope: dict[str, Value]
+    attrs: dict[str, Value] | None = None
+    bases: list[Value] | None = None
+    mro: list[ClassV] | None = None
+    foreign: list[str] = field(default_factory=list)  # external bases by path
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+
+@dataclass(slots=True, eq=False)
+class Func(Value):
+    """A function, method or lambda with the scope it closes over."""
+
+    module: ModuleV
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: dict[str, Value]
+    owner: ClassV | None = None
+    kind: str = ""  # static | class | property | ""
+    name: str = "<lambda>"
+
+
+@dataclass(slots=True, eq=False)
+class Bound(Value):
+    """A function with its first argument."""
+
+    func: Value
+    self: Value
+
+
+@dataclass(slots=True, eq=False)
+class Partial(Value):
+    """`functools.partial`."""
+
+    func: Value
+    args: list[Value]
+    kwargs: dict[str, Value]
+
+
+@dataclass(slots=True, eq=False)
+class Native(Value):
+    """Behaviour that we model ourselves: called with positional and keyword values."""
+
+    call: Callable[[list[Value], dict[str, Value]], Value]
+    name: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Inst(Value):
+    """An instance of a class of the benchmark."""
+
+    cls: ClassV
+    attrs: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Super(Value):
+    """`super()`: the attributes of `self` that come after `after` in its order."""
+
+    self: Value
+    after: ClassV
+
+
+@dataclass(slots=True, eq=False)
+class Ext(Value):
+    """A name of an external library by its path (`kubernetes.client.CoreV1Api().list_node`)."""
+
+    path: str
+    about: Value | None = None  # what it was made with, where that matters
+
+
+@dataclass(slots=True, eq=False)
+class Root:
+    """One read of the cluster, and what was then done with the answer."""
+
+    kind: str
+    namespace: str
+    name: str
+    place: Place
+    is_list: bool = False
+    reads: dict[str, Place] = field(default_factory=dict)
+    writes: dict[str, Place] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class KObj(Value):
+    """A Kubernetes object, or the part of it at `path` (`spec.template.spec.containers[]`)."""
+
+    root: Root
+    path: str = ""
+    is_list: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class OneOf(Value):
+    """One of a few values."""
+
+    options: list[Value]
+
+
+@dataclass(slots=True, eq=False)
+class Unknown(Value):
+    """Nothing is known; `text` says what it was in the source."""
+
+    text: str = "?"
+    is_trail: bool = False  # the reason has been recorded where the trail ended
+
+
+def hole(text: str) -> str:
+    """A hole named after the expression it stands for."""
+    return "⟦" + re.sub(r"[^\w.\-\[\]]+", "_", text)[:48] + "⟧"
+
+
+def is_text(value: Value) -> bool:
+    return isinstance(value, Const) and isinstance(value.value, str)
+
+
+def known_text(value: Value) -> str | None:
+    """The text, when it is known in full."""
+    if isinstance(value, PathV):
+        return None if HOLE.search(value.text) else value.text
+    if isinstance(value, Const) and isinstance(value.value, str) and not HOLE.search(value.value):
+        return value.value
+    return None
+
+
+def camel(name: str) -> str:
+    """`ready_replicas` as the API spells it: `readyReplicas`."""
+    if "_" not in name.strip("_"):
+        return name
+    head, *tail = name.strip("_").split("_")
+    special = {"ip": "IP", "ips": "IPs", "id": "ID", "dns": "DNS", "pid": "PID", "ipc": "IPC"}
+    return head + "".join(special.get(part, part[:1].upper() + part[1:]) for part in tail)
+
+
+def join(values: list[Value]) -> Value:
+    """One value for several that are possible."""
+    flat: list[Value] = []
+    seen: set[Any] = set()
+    for value in values:
+        for option in value.options if isinstance(value, OneOf) else (value,):
+            key: Any = id(option)
+            if isinstance(option, Const):
+                try:
+                    key = (type(option.value), hash(option.value), option.value)
+                except TypeError:
+                    key = id(option)
+            elif isinstance(option, Unknown):
+                key = "?"
+            elif isinstance(option, KObj):
+                key = (id(option.root), option.path, option.is_list)
+            if key not in seen:
+                seen.add(key)
+                flat.append(option)
+    if not flat:
+        return Const(None)
+    return flat[0] if len(flat) == 1 else OneOf(flat[:_MAX_ALTERNATIVES])
