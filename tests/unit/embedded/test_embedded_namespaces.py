@@ -152,6 +152,7 @@ def spec(tmp_path: Path) -> RootSpec:
 
 def test_a_containers_root(tmp_path: Path, spec: RootSpec) -> None:
     (tmp_path / "kubeconfig").write_text("mine")
+    there = [path for path in rootfs.needed_paths() if Path(path).exists()]
 
     def body() -> dict[str, Any]:
         Path("/made").mkdir()
@@ -170,7 +171,7 @@ def test_a_containers_root(tmp_path: Path, spec: RootSpec) -> None:
             "neighbours": any(Path("/usr/share").iterdir()),
             "mine": (tmp_path / "kubeconfig").exists(),
             "null": Path("/dev/null").is_char_device(),
-            "python": all(Path(p).exists() for p in rootfs.needed_paths() if p.startswith("/usr")),
+            "python": [p for p in there if not Path(p).exists()],
             "old": Path("/.sremut/old").exists(),
         }
         for place in ("/usr/x", "/usr/share/none/such", f"{rootfs.TOOLS}/x"):
@@ -193,7 +194,7 @@ def test_a_containers_root(tmp_path: Path, spec: RootSpec) -> None:
         "neighbours": True,
         "mine": False,
         "null": True,
-        "python": True,
+        "python": [],
         "old": False,
         "/usr/x": "EROFS",
         "/usr/share/none/such": "EROFS",
