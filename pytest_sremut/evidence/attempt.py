@@ -320,8 +320,8 @@ class Attempt:
 
 
 def references_in(value: Any) -> list[RawRef]:
-    """Every `{"path", "sha256", "size"}` anywhere in a record."""
-    if isinstance(value, Mapping):
+    """Every `{"path", "sha256", "size"}` anywhere in a record that is plain JSON."""
+    if isinstance(value, dict):
         if value.keys() == {"path", "sha256", "size"}:
             return [RawRef.from_json(value)]
         return [ref for item in value.values() for ref in references_in(item)]

@@ -56,31 +56,37 @@ def canonical_json(value: Any, *, what: str = "value") -> bytes:
 def parse_with_encoder(data: bytes) -> tuple[Any, Callable[[Any], bytes]]:
     """The JSON value of `data`, and what gives the canonical bytes of it and of parts of it.
 
-    For whoever verifies many values: where nothing in `data` is written differently by Python's
-    own encoder and by RFC 8785 (no fractions, no large integers, ASCII only, so that keys sort
-    alike), the encoder is Python's, which is some thirty times as fast. Else it is
-    `canonical_json`.
+    For whoever verifies that `data` are canonical: where they are, and nothing in them is written
+    differently by Python's own encoder and by RFC 8785 (no fractions, no large integers, ASCII
+    only, so that keys sort alike), the encoder is Python's, which is some thirty times as fast.
+    Else it is `canonical_json`. Data that are not canonical never equal either's bytes.
 
     Raises:
         ValueError: It is not JSON.
         RecursionError: It is nested too deep.
     """
-    odd: list[str] = []
-
-    def fraction(text: str) -> float:
-        odd.append(text)
-        return float(text)
-
-    def integer(text: str) -> int:
-        if len(text) > _SURE_DIGITS or text == "-0":
-            odd.append(text)
-        return int(text)
-
-    value = json.loads(data, parse_float=fraction, parse_int=integer, parse_constant=fraction)
-    return value, canonical_json if odd or not data.isascii() else _quick_json
+    try:
+        return _STRICT.decode(data.decode("ascii")), _quick_json
+    except ValueError:  # not ASCII, a number of another kind, or no JSON at all
+        return json.loads(data), canonical_json
 
 
 _SURE_DIGITS: Final = 15  # 10^15 < 2^53; a sign counts as a digit, which only makes it surer
+
+
+def _sure_integer(text: str) -> int:
+    if len(text) > _SURE_DIGITS or text == "-0":
+        raise ValueError(text)
+    return int(text)
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(text)
+
+
+_STRICT: Final = json.JSONDecoder(
+    parse_int=_sure_integer, parse_float=_no_number, parse_constant=_no_number
+)
 _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 )
