@@ -8,22 +8,22 @@ fail the session even where every selected cell is well.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_sremut import execution
-from pytest_sremut.collection import STUDY_FILE, StudyFile, is_study
-from pytest_sremut.errors import EvidenceError, InputError, SremutError
+from pytest_sremut.collection import StudyFile, is_study
+from pytest_sremut.errors import EvidenceError, SremutError
 from pytest_sremut.report import CellReport, Observed
+from pytest_sremut.reporting import export, judge_directories
 from pytest_sremut.study.verdict import ContractVerdict
 from pytest_sremut.terminal import status_of, write_summary
 
 if TYPE_CHECKING:
-    from pytest_sremut.ledger.judge import Judged, JudgedStudy, StudyInput
+    from pytest_sremut.ledger.judge import Judged, JudgedStudy
     from pytest_sremut.ledger.model import AttemptFact, StateFact
     from pytest_sremut.options import Settings
     from pytest_sremut.study.model import Cell, Study
@@ -143,37 +143,12 @@ class Adjudication:
         if self._config.option.collectonly:
             return
         try:
-            self._judged = self._judge()
+            self._judged = judge_directories(self._settings, self._directories())
         except EvidenceError as error:
             raise pytest.UsageError(str(error)) from None
         self._config.stash[execution.SESSION] = RecordedSession(
             self._judged, self._settings.require
         )
-
-    def _judge(self) -> Judged:
-        from pytest_sremut.ledger.judge import judge, pods_needed
-        from pytest_sremut.ledger.load import read_evidence
-
-        studies = self._studies()
-        needs = pods_needed(studies)
-        return judge(studies, [read_evidence(one, needs_pods=needs) for one in self._directories()])
-
-    def _studies(self) -> list[StudyInput]:
-        """Every study of the project, whatever was selected: the ledger does not depend on `-k`.
-        One that cannot be loaded is left to collection, which reports it with its place."""
-        from pytest_sremut.evidence.identity import file_digests
-        from pytest_sremut.ledger.judge import StudyInput
-        from pytest_sremut.study.load import load_study
-
-        root = self._settings.root
-        found: list[StudyInput] = []
-        for file in sorted(self._settings.audits.glob(f"*/{STUDY_FILE}")):
-            try:
-                study = load_study(root, PurePosixPath(file.relative_to(root).as_posix()))
-            except InputError:
-                continue
-            found.append(StudyInput(study=study, digests=file_digests(root, study.frozen)))
-        return found
 
     def _directories(self) -> tuple[Path, ...]:
         from pytest_sremut.ledger.load import is_evidence
@@ -271,18 +246,16 @@ class Adjudication:
         else:
             done = files.write(data, rendering)
             self._told.append((f"sremut: ledger {done}: {where}, SHA-256 {digest}", False))
-        self._export(document, data)
+        self._told += [
+            (export(self._settings, kind, path, document, data), False)
+            for kind, path in self._settings.reports
+        ]
         bad += [f"sremut: evidence {text}" for _, text in judged.problems]
         if self._settings.fail_under is not None:
-            for item in judged.studies:
+            for item in (one for one in judged.studies if one.attempts):
                 bad += scores_below(item.study, item.attempts, self._settings.fail_under)
         self._told += [(line, True) for line in bad]
         return bool(bad)
-
-    def _export(self, document: dict[str, Any], data: bytes) -> None:
-        for kind, path in self._settings.reports:
-            export(kind, path, document, data, root=self._settings.root)
-            self._told.append((f"sremut: {kind} report: {self._shown(path)}", False))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._judged is None or not self._is_main:
@@ -303,35 +276,3 @@ class Adjudication:
             )
         for line, is_bad in self._told:
             terminalreporter.write_line(line, red=is_bad)
-
-
-def export(kind: str, path: Path, document: dict[str, Any], data: bytes, *, root: Path) -> None:
-    """Write one report. Raises EvidenceError.
-
-    Args:
-        kind: `json`, `md` or `stryker`.
-        path: Where to; the file named by GITHUB_STEP_SUMMARY is appended to, others are replaced.
-        document: The ledger.
-        data: Its bytes.
-        root: The project's root, whose mutant registries a viewer shows.
-    """
-    from pytest_sremut.evidence.atomic import make_directory
-    from pytest_sremut.ledger.step_summary import step_summary
-    from pytest_sremut.ledger.store import append_text, replace_file
-    from pytest_sremut.ledger.stryker import stryker_report
-    from pytest_sremut.study.canonical import canonical_json, sha256
-
-    make_directory(path.parent)
-    if kind == "json":
-        replace_file(path, data)
-    elif kind == "stryker":
-        names = {study["plan"]["files"]["mutants"]["path"] for study in document["studies"]}
-        texts = {name: (root / name).read_text(encoding="utf-8") for name in names}
-        replace_file(path, canonical_json(stryker_report(document, texts)) + b"\n")
-    else:
-        text = step_summary(document, sha256(data))
-        shared = os.environ.get("GITHUB_STEP_SUMMARY", "")
-        if shared and Path(shared).resolve() == path:
-            append_text(path, text)
-        else:
-            replace_file(path, text.encode())

@@ -50,6 +50,7 @@ class Audit:
         self._interrupts = Interrupts(once=told is not None)
         self._session: AuditSession | None = None
         self._complaints: list[str] = []
+        self._reports: list[str] = []
         self._not_run: list[str] = []  # studies that cannot be, each with what to pass
         self._admitted: list[Study] = []
         self._progress = ProgressLine(None)
@@ -189,9 +190,22 @@ class Audit:
             self._interrupts.restore()
         if self._is_reader and not self._config.option.collectonly:
             self._check_benchmark(session)
+        if self._is_reader and self._settings.reports and self.evidence.is_dir():
+            self._export(session)
         if self._is_reader and self._settings.fail_under is not None:
             below = self._scores_below(self._settings.fail_under)
             if below and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _export(self, session: pytest.Session) -> None:
+        """The reports that were asked for; one that cannot be written fails the session."""
+        from pytest_sremut.reporting import export_session
+
+        try:
+            self._reports = export_session(self._settings, self.evidence)
+        except SremutError as error:
+            self._complaints.append(f"--sremut-report: {error}")
+            if session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _check_benchmark(self, session: pytest.Session) -> None:
@@ -229,6 +243,8 @@ class Audit:
                 evidence=str(self.evidence),
                 not_read=problems,
             )
+        for line in self._reports:
+            terminalreporter.write_line(line)
         if self._settings.fail_under is not None:
             for line in self._scores_below(self._settings.fail_under):
                 terminalreporter.write_line(line, red=True)
@@ -256,7 +272,7 @@ class Audit:
     def _scores_below(self, threshold: float) -> list[str]:
         """One line per oracle whose mutation score is below the threshold, or that has none."""
         from pytest_sremut.ledger.load import read_attempts
-        from pytest_sremut.ledger.scores import fates, score
+        from pytest_sremut.ledger.thresholds import scores_below
 
         if not self.evidence.is_dir():
             return []
@@ -264,18 +280,8 @@ class Audit:
         lines: list[str] = []
         for study in self._studies():
             own = [attempt for attempt in attempts if attempt.study == study.id]
-            if not own:
-                continue
-            graders = [spec.id for spec in study.oracles]
-            mutants = [mutant.id for mutant in study.mutants]
-            for grader in graders:
-                result = score(grader, fates(own, graders=[grader], mutants=mutants))
-                if result.percent is None or result.percent < threshold:
-                    told = "no score" if result.percent is None else f"{result.percent:.1f} %"
-                    lines.append(
-                        f"sremut: {study.id}: {grader} killed {result.killed} of "
-                        f"{result.scored} mutants ({told}), required {threshold:g} %"
-                    )
+            if own:
+                lines += scores_below(study, own, threshold)
         return lines
 
 

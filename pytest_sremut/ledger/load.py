@@ -18,7 +18,7 @@ from pytest_sremut.evidence.load import load_entry
 from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot
 from pytest_sremut.ledger.facts import NeedsPods, attempt_fact
 from pytest_sremut.ledger.model import DAMAGED, AttemptFact
-from pytest_sremut.ledger.published import published_attempts, published_files
+from pytest_sremut.ledger.published.records import published_attempts, published_files
 
 __all__ = ["Evidence", "is_evidence", "read_attempts", "read_evidence"]
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_sremut.ledger.model import AttemptFact, WindowFact
+from pytest_sremut.ledger.model import PUBLISHED, AttemptFact, WindowFact
 from pytest_sremut.ledger.scores import (
     Fate,
     MutantFate,
@@ -47,7 +47,8 @@ def summary_lines(study: Study, attempts: Sequence[AttemptFact]) -> list[str]:
     mutants = [mutant.id for mutant in study.mutants]
     everything = fates(attempts, graders=graders, mutants=mutants)
     lines = [_attempts_line(study, attempts)]
-    lines += _survivors(study, everything)
+    runnable = all(attempt.registration != PUBLISHED for attempt in attempts)
+    lines += _survivors(study, everything, runnable=runnable)
     lines += [
         "",
         "verdicts over valid attempts (A accept, R reject, E error; P pass for the contract)",
@@ -70,7 +71,7 @@ def _attempts_line(study: Study, attempts: Sequence[AttemptFact]) -> str:
     return f"{study.id}: {valid} of {planned} runs have a valid attempt; attempts: {told}"
 
 
-def _survivors(study: Study, everything: Sequence[MutantFate]) -> Iterator[str]:
+def _survivors(study: Study, everything: Sequence[MutantFate], *, runnable: bool) -> Iterator[str]:
     survived = [f for f in everything if f.fate in {Fate.SURVIVED, Fate.UNSTABLE}]
     if not survived:
         return
@@ -85,7 +86,8 @@ def _survivors(study: Study, everything: Sequence[MutantFate]) -> Iterator[str]:
             + ("  UNSTABLE" if item.fate is Fate.UNSTABLE else "")
         )
         selector = f"{item.first_accepting_run}-faulted-{item.grader}"
-        yield f'            reproduce: pytest -m mutant -k "{study.id} and {selector}"'
+        if runnable:
+            yield f'            reproduce: pytest -m mutant -k "{study.id} and {selector}"'
 
 
 def _matrix(study: Study, attempts: Sequence[AttemptFact]) -> Iterator[tuple[str, ...]]:

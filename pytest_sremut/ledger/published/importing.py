@@ -7,7 +7,6 @@ nothing else. Existing files are never overwritten; the same import twice change
 
 from __future__ import annotations
 
-import argparse
 from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,30 +20,7 @@ from pytest_sremut.ledger.published.records import SOURCE
 from pytest_sremut.study.canonical import canonical_json
 from pytest_sremut.study.load import load_study
 
-__all__ = ["add_arguments", "import_file", "run"]
-
-
-def add_arguments(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare `sremut import`."""
-    parser = commands.add_parser("import", help="turn published figures into records")
-    parser.add_argument("file", metavar="FILE", help="mutant_study.json or fix_oracle_study.json")
-    parser.add_argument(
-        "--sremut-evidence", metavar="DIR", required=True, help="where the records go"
-    )
-    parser.set_defaults(run=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """The sub-command. Raises InputError and EvidenceError."""
-    directory = Path(arguments.sremut_evidence)
-    study, written = import_file(Path(arguments.file), directory)
-    told = f"{written} written" if written else "nothing new, all of them stand there already"
-    print(f"{study}: published records in {directory}: {told}")
-    print(
-        f"judge them: pytest --sremut-adjudicate --rootdir={directory} -c /dev/null "
-        f"--sremut-evidence={directory} {directory}/audits"
-    )
-    return 0
+__all__ = ["import_file"]
 
 
 def import_file(file: Path, directory: Path) -> tuple[str, int]:
