@@ -45,7 +45,7 @@ def load_entry(entry: AttemptEntry) -> AttemptRecord:
             problems.append("ledger: the journal's head is another one")
     elif loaded.record:
         problems.append("ledger: no closing entry, yet there is a record")
-    for key in ("run", "attempt", "mutant", "study"):
+    for key in ("run", "attempt", "mutant", "study", "registration", "session", "outcome"):
         noted = getattr(entry, key)
         if noted and noted != getattr(loaded, key):
             problems.append(f"ledger: {key} {noted!r}, here {getattr(loaded, key)!r}")

@@ -54,16 +54,17 @@ def attempt_fact(
     evidence: str = "",
     entry: AttemptEntry | None = None,
     needs_pods: NeedsPods | None = None,
-) -> AttemptFact:
-    """The facts of one attempt as read back.
+) -> tuple[AttemptFact, tuple[str, ...]]:
+    """The facts of one attempt as read back, and everything in it that does not hold together.
 
     Args:
         record: As loaded, with every problem that was found.
         evidence: Digest that names the evidence directory.
-        entry: Its entry in the ledger of attempts.
+        entry: Its entry in the ledger of attempts, which says whose attempt it is even where its
+            own records say something else.
         needs_pods: For which readings the sampler's timeline is asked; None: for all of them.
     """
-    where = f"{record.study}/{record.run}/{record.directory.name}"
+    where = "/".join(record.directory.parts[-3:])
     reader = _Reader(record, evidence=evidence, where=where, needs_pods=needs_pods)
     states = {state: reader.state(item) for state, item in record.states.items()}
     problems = (*record.problems, *reader.problems)
@@ -73,12 +74,13 @@ def attempt_fact(
     elif record.outcome is None:
         reason = "it was never closed: the process died"
     registration = record.record.get("facts", {}).get("registration", {})
-    return AttemptFact(
-        study=record.study,
-        run=record.run,
-        mutant=record.mutant,
+    named = record if entry is None else entry
+    fact = AttemptFact(
+        study=named.study or record.study,
+        run=named.run or record.run,
+        mutant=named.mutant or record.mutant,
         repetition=record.repetition,
-        attempt=record.attempt,
+        attempt=named.attempt or record.attempt,
         outcome=None if problems else record.outcome,
         reason=reason,
         registration=record.registration.value if record.registration else "",
@@ -87,8 +89,8 @@ def attempt_fact(
         recorded=record.outcome,
         evidence=evidence,
         directory=where,
-        sequence=record.sequence,
-        session=record.session,
+        sequence=named.sequence or record.sequence,
+        session=named.session or record.session,
         opened=str(record.identity.get("opened", "")),
         closed=str(record.record.get("closed", "")),
         profile=str(record.identity.get("profile", "")),
@@ -99,6 +101,7 @@ def attempt_fact(
         first_mutation=_first_mutation(record.journal.entries),
         registration_facts=registration if isinstance(registration, Mapping) else {},
     )
+    return fact, problems
 
 
 class _Reader:
@@ -206,7 +209,9 @@ class _Reader:
         return Source(evidence=self._evidence, path=path, sha256=reference.sha256)
 
     def _state_source(self, item: StateRecord) -> Source:
-        noted = self._record.record.get("states", {}).get(item.state.value)
+        noted = None
+        if not self._record.problems:  # else what stands there may not be what was recorded
+            noted = self._record.record.get("states", {}).get(item.state.value)
         path = f"{self._where}/states/{item.state.value}.json"
         digest = (
             noted["sha256"]
@@ -220,7 +225,7 @@ def _source_of(
     record: AttemptRecord, evidence: str, where: str, entry: AttemptEntry | None
 ) -> Source | None:
     """The record, or what there is in its place."""
-    if entry is not None and entry.record is not None:
+    if entry is not None and entry.record is not None and not record.problems:
         path = f"{where}/{entry.record.path}"
         return Source(evidence=evidence, path=path, sha256=entry.record.sha256)
     for name in ("record.json", "attempt.json"):

@@ -169,7 +169,10 @@ def _duplicates(evidence: Sequence[Evidence]) -> Iterator[str]:
     records: dict[str, set[str]] = {}
     for item in evidence:
         for attempt in item.attempts:
-            if attempt.source is not None and directories[item.digest] == 1:
+            # One whose evidence does not hold is told as that, and counted nowhere.
+            sound = attempt.source is not None and not attempt.damaged
+            if sound and directories[item.digest] == 1:
+                assert attempt.source is not None
                 where = f"{attempt.directory} of {item.digest[:12]}"
                 records.setdefault(attempt.source.sha256, set()).add(where)
     for digest, places in sorted(records.items()):

@@ -85,9 +85,8 @@ def _attempt(
         record = load_entry(entry)
     except EvidenceError as error:
         return _unreadable(entry, digest, str(error)), [str(error)]
-    fact = attempt_fact(record, evidence=digest, entry=entry, needs_pods=needs_pods)
-    named = f"{entry.run or record.run} attempt {entry.attempt}"
-    return fact, [f"{named}: {problem}" for problem in record.problems]
+    fact, found = attempt_fact(record, evidence=digest, entry=entry, needs_pods=needs_pods)
+    return fact, [f"{fact.run} attempt {fact.attempt}: {problem}" for problem in found]
 
 
 def _unreadable(entry: AttemptEntry, digest: str, problem: str) -> AttemptFact:
