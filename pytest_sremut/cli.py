@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pytest_sremut import __version__
 from pytest_sremut.attestation.cli import add_arguments as add_attestation
+from pytest_sremut.census.cli import add_arguments as add_census
 from pytest_sremut.errors import SremutError, UsageError
 from pytest_sremut.ledger.published.command import add_arguments as add_import
 
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"sremut {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_attestation(commands)
+    add_census(commands)
     add_import(commands)
     _add_cluster(commands)
     doctor = commands.add_parser("doctor", help="say what this machine lacks, and what to do")

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.census.machine import MAX_DEPTH, Frame, Machine, Scope
-from pytest_sremut.census.model import Reason
+from pytest_sremut.census.model import Place, Reason
 from pytest_sremut.census.values import (
     Bound,
     ClassV,
@@ -135,8 +135,7 @@ def _enter(m: Machine, func: Func, args: list[Value], kwargs: dict[str, Value]) 
             m.stack.pop()
     if frame.self is None:
         frame.self = _captured_self(func)
-    owner = func.owner.name if func.owner else ""
-    m.calls.add((owner, func.name, node.lineno))
+    m.calls.add(Place(func.module.module.file, node.lineno))
     m.stack.append(frame)
     try:
         end = run_block(m, node.body, frame)
@@ -224,9 +223,10 @@ def _dataclass_fields(m: Machine, cls: ClassV) -> list[tuple[ClassV, str, ast.ex
         if not marked and not any(path.endswith("NamedTuple") for path in one.foreign):
             continue
         for item in one.node.body:
-            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                if "ClassVar" not in ast.unparse(item.annotation):
-                    fields[item.target.id] = (one, item.target.id, item.value)
+            if not isinstance(item, ast.AnnAssign) or not isinstance(item.target, ast.Name):
+                continue
+            if "ClassVar" not in ast.unparse(item.annotation):
+                fields[item.target.id] = (one, item.target.id, item.value)
     return list(fields.values())
 
 

@@ -205,9 +205,9 @@ def truth(value: Value) -> bool | None:
                 return True if HOLE.sub("", raw) else None
             return bool(raw)
         case ListV(items=items, is_open=is_open):
-            return True if items else (None if is_open else False)
+            return None if is_open else bool(items)
         case Dict(entries=entries, is_open=is_open, kind=kind):
-            return True if entries or kind else (None if is_open else False)
+            return True if kind else (None if is_open else bool(entries))
         case Inst() | ClassV() | Func() | ModuleV() | Native() | PathV():
             return True
         case OneOf(options=options):
@@ -329,6 +329,7 @@ def _compare(m: Machine, node: ast.Compare, frame: Frame) -> Value:
     results: list[bool | None] = []
     for op, right_node in zip(node.ops, node.comparators, strict=True):
         right = evaluate(m, right_node, frame)
+        m.compared(left, right, is_equal=isinstance(op, ast.Eq | ast.In))
         results.append(_compared(op, left, right))
         left = right
     if any(result is False for result in results):
@@ -519,8 +520,11 @@ def subscript(m: Machine, value: Value, key: Value) -> Value:
                     return entries[plain]
             except TypeError:
                 pass
+            partly = [item for key_, item in entries.items() if _has_hole(key_)]
             if value.element is not None:
-                return value.element
+                return join([value.element, *partly])
+            if partly:
+                return join(partly)
             if isinstance(key, OneOf | Unknown | KObj) and entries:
                 return join(list(entries.values()))
             return Unknown("item")
@@ -540,6 +544,10 @@ def subscript(m: Machine, value: Value, key: Value) -> Value:
             return value if isinstance(found, Unknown) else found  # Generic[T], Enum["x"]
         case _:
             return Unknown("item")
+
+
+def _has_hole(key: Any) -> bool:
+    return isinstance(key, str) and bool(HOLE.search(key))
 
 
 def iterate(m: Machine, value: Value) -> tuple[list[Value], bool]:

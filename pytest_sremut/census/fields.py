@@ -16,9 +16,18 @@ from pytest_sremut.census.values import (
     Value,
 )
 
-__all__ = ["body_fields", "json_pointer", "jsonpath_fields", "kind_of_body", "manifests", "name_of"]
+__all__ = [
+    "body_fields",
+    "body_values",
+    "json_pointer",
+    "jsonpath_fields",
+    "kind_of_body",
+    "manifests",
+    "name_of",
+]
 
 _MAX_FIELDS: Final = 60
+_DEEP: Final = 24
 # What an identity says is no perturbed field.
 _IDENTITY: Final = frozenset({"apiVersion", "kind", "metadata.name", "metadata.namespace"})
 
@@ -52,6 +61,44 @@ def body_fields(value: Value) -> tuple[str, ...]:
     return _named(found)
 
 
+def body_values(value: Value) -> set[str]:
+    """The constants that a body, patch or manifest writes, as text."""
+    found: set[str] = set()
+    _constants(value, found, 0)
+    return found
+
+
+def _constants(value: Value, found: set[str], depth: int) -> None:
+    if depth > _DEEP:
+        return
+    if isinstance(value, Dict):
+        for item in value.entries.values():
+            _constants(item, found, depth + 1)
+    elif isinstance(value, ListV):
+        for item in value.items:
+            _constants(item, found, depth + 1)
+    elif isinstance(value, OneOf):
+        for item in value.options:
+            _constants(item, found, depth + 1)
+    elif isinstance(value, Const) and isinstance(value.value, str) and depth == 0:
+        parsed = documents(value.value)
+        for one in parsed:
+            _plain_constants(one, found)
+    elif isinstance(value, Const) and isinstance(value.value, str | int | float):
+        found.add(str(value.value))
+
+
+def _plain_constants(value: Any, found: set[str]) -> None:
+    if isinstance(value, dict):
+        for item in value.values():
+            _plain_constants(item, found)
+    elif isinstance(value, list):
+        for item in value:
+            _plain_constants(item, found)
+    elif isinstance(value, str | int | float):
+        found.add(str(value))
+
+
 def _named(found: set[str]) -> tuple[str, ...]:
     return tuple(sorted(found - _IDENTITY)[:_MAX_FIELDS]) or ("*",)
 
@@ -71,9 +118,16 @@ def _leaves(value: Value, path: str, found: set[str], seen: set[int]) -> None:
         for item in value.options:
             _leaves(item, path, found, seen)
     elif isinstance(value, KObj) and value.root.writes:
-        found.update(value.root.writes)
+        found.update(_below(write, value.path, path) for write in value.root.writes)
     elif path:
         found.add(path)
+
+
+def _below(write: str, source: str, path: str) -> str:
+    """Where a write to a part of a read object lands when that part is put at `path`."""
+    if source and source != "[]" and path and write.startswith(source):
+        return path + write[len(source) :]
+    return write
 
 
 def _plain_leaves(value: Any, path: str, found: set[str]) -> None:

@@ -27,6 +27,11 @@ from pytest_sremut.census.surfaces import Recycle, Side, same_name, same_scope
 
 __all__ = ["Judgement", "judge"]
 
+# Kinds of which an oracle reads some field in passing: of these the field must be the changed one.
+_BY_FIELD: Final = frozenset(
+    {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod", "Node"}
+)
+
 _STRENGTH: Final = (
     "direct",
     "derived-kind",
@@ -74,11 +79,17 @@ def judge(
     counted = [one for one in side.perturbations if not one.dropped]
     if not counted:
         return _nothing(side, inject_trails)
+    around = _Around(
+        recycles=side.recycles,
+        aspects=aspects,
+        workloads=frozenset(rules.verdicts["workloads"]),
+        has_window=has_window,
+    )
     found: list[tuple[int, str, Perturbation, Observation]] = []
     for change in counted:
         entry = _entry(rules, change)
         for look in seen:
-            rule = _sees(look, change, entry, side.recycles, aspects, rules, has_window=has_window)
+            rule = _sees(look, change, entry, around)
             if rule:
                 found.append((_STRENGTH.index(rule), rule, change, look))
     observe = _observe(rules, counted)
@@ -92,7 +103,7 @@ def judge(
             would_have_to_observe="",
             symptoms=(),
         )
-    undecided = _undecided(seen, counted, rules, aspects)
+    undecided = _undecided(seen, counted, rules)
     for trail in sorted([*inject_trails, *oracle_trails], key=lambda one: (one.place, one.what)):
         return Judgement(
             verdict=Verdict.UNCERTAIN,
@@ -158,46 +169,55 @@ def _entry(rules: Rules, change: Perturbation) -> Mapping[str, Any]:
     raise AssertionError("the last entry matches everything")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    """What all pairs of one row share."""
+
+    recycles: Sequence[Recycle]
+    aspects: frozenset[str]
+    workloads: frozenset[str]
+    has_window: bool
+
+
 def _sees(
-    look: Observation,
-    change: Perturbation,
-    entry: Mapping[str, Any],
-    recycles: Sequence[Recycle],
-    aspects: frozenset[str],
-    rules: Rules,
-    *,
-    has_window: bool,
+    look: Observation, change: Perturbation, entry: Mapping[str, Any], around: _Around
 ) -> str:
     """The rule by which this observation sees this perturbation; empty when none."""
     if look.channel is not Channel.API:
-        return _signal(look, change, entry, aspects)
+        return _signal(look, change, entry, around.aspects)
     if not same_scope(look.namespace, change.namespace):
         return ""
     if look.kind == change.kind and same_name(look.name, change.name):
         if _direct(look, change):
             return "direct"
-        if entry.get("status") and _reads_status(look) and not change.settled:
+        if entry.get("status") and _reads_status(look) and _lasts(change, entry):
             return "own-status"
     if look.kind in entry.get("derived", ()):
         return "derived-kind"
     if entry.get("stops") and _reads_status(look):
-        for one in recycles:
+        for one in around.recycles:
             near = same_scope(one.namespace, look.namespace) and not one.settled
             if near and one.kind == look.kind:
                 return "recycled-status"
-    is_down = change.kind in rules.verdicts["workloads"] and look.kind == "Pod"
-    if is_down and has_window and entry.get("status") and _reads_status(look):
-        return "" if change.settled else "watched-pods"
+    is_down = change.kind in around.workloads and look.kind == "Pod"
+    if is_down and around.has_window and entry.get("status") and _reads_status(look):
+        return "watched-pods" if _lasts(change, entry) else ""
     return ""
+
+
+def _lasts(change: Perturbation, entry: Mapping[str, Any]) -> bool:
+    """Whether a symptom is still there when the oracle looks: the injector does not wait for the
+    surface to be stable, or the symptom comes back by itself."""
+    return not change.settled or bool(entry.get("recurs"))
 
 
 def _direct(look: Observation, change: Perturbation) -> bool:
     if change.verb == "delete":
         return True  # any read of the kind shows the absence
-    if change.verb == "create" and not look.name:
-        return True  # a list shows a new object
-    if change.kind not in {"Deployment", "StatefulSet", "DaemonSet", "Pod", "Node"}:
+    if change.kind not in _BY_FIELD:
         return True
+    if change.verb == "create" and not look.name:
+        return False  # a list of all workloads is not a look at this new one
     return any(_overlap(one, two) for one in look.fields for two in change.fields)
 
 
@@ -217,6 +237,8 @@ def _signal(
 ) -> str:
     breaks = set(entry.get("breaks", ()))
     if look.channel is Channel.METRICS:
+        if entry.get("status") and _lasts(change, entry):
+            breaks.add("not-ready")
         return "signal" if breaks & _aspects_of(look, aspects) else ""
     if look.channel.name in breaks:
         return "signal"
@@ -234,7 +256,6 @@ def _undecided(
     seen: Sequence[Observation],
     counted: Sequence[Perturbation],
     rules: Rules,
-    aspects: frozenset[str],
 ) -> tuple[Reason, Perturbation, Observation | None, str] | None:
     for change in sorted(counted):
         entry = _entry(rules, change)
@@ -281,9 +302,9 @@ def _symptoms(
 
 
 def _told(change: Perturbation) -> str:
-    what = f"{change.verb} {change.kind}"
+    where = "/".join(part for part in (change.namespace, change.name) if part)
     fields = ", ".join(change.fields[:3])
-    return f"{what} {change.name}".strip() + (f" ({fields})" if fields else "")
+    return f"{change.verb} {change.kind} {where}".strip() + (f" ({fields})" if fields else "")
 
 
 def _adequate(rule: str, change: Perturbation, look: Observation) -> str:
@@ -294,7 +315,7 @@ def _adequate(rule: str, change: Perturbation, look: Observation) -> str:
     how = {
         "direct": "which is what the injector changes",
         "derived-kind": "which a controller derives from what the injector changes",
-        "own-status": "whose status shows the change, and nothing waits for it to be stable again",
+        "own-status": "whose status shows the change",
         "recycled-status": "which the injector recycles after taking away what it needs",
         "same-program": "the program by which the injector changes it",
         "signal": "which the change breaks",
@@ -303,8 +324,13 @@ def _adequate(rule: str, change: Perturbation, look: Observation) -> str:
     return f"The oracle {reads} at {look.place}, {how}: {_told(change)} at {change.place}."
 
 
+def _kind(look: Observation) -> str:
+    what = look.kind if look.channel is Channel.API else look.channel.value
+    return f"{what} in {look.namespace}" if look.namespace else what
+
+
 def _blind(seen: Sequence[Observation], counted: Sequence[Perturbation]) -> str:
-    kinds = sorted({look.kind for look in seen}) or ["nothing"]
+    kinds = sorted({_kind(look) for look in seen}) or ["nothing"]
     places = sorted({str(look.place) for look in seen})[:3]
     changes = "; ".join(f"{_told(one)} at {one.place}" for one in sorted(counted)[:3])
     return (

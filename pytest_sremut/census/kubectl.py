@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from pytest_sremut.census.fields import body_fields, jsonpath_fields, manifests
+from pytest_sremut.census.fields import body_fields, body_values, jsonpath_fields, manifests
 from pytest_sremut.census.files import plain_path, read_file
 from pytest_sremut.census.machine import Machine
 from pytest_sremut.census.model import Reason
@@ -135,7 +135,13 @@ def _get(m: Machine, given: Given) -> Value:
     for kind, name in targets:
         if kind == "all":
             continue
-        answer = m.read(kind, namespace=given.namespace, name=name, is_list=not name)
+        answer = m.read(
+            kind,
+            namespace=given.namespace,
+            name=name,
+            is_list=not name,
+            selector=given.flag("-l", "--selector", "--field-selector") or "",
+        )
         answers.append(_shown(m, answer, output))
     return answers[0] if answers else Unknown("output")
 
@@ -199,6 +205,7 @@ def _apply(m: Machine, given: Given) -> Value:
         return _create(m, given)
     source = given.stdin if file == "-" else read_file(m, file)
     found = manifests(source)
+    m.written |= body_values(source)
     if not found:
         m.trail(Reason.OPAQUE_MANIFEST, f"kubectl {given.verb} -f {file}")
         m.effect(verb, "?", namespace=given.namespace, fields=("*",), via="kubectl", detail=file)
@@ -264,6 +271,7 @@ def _patch(m: Machine, given: Given) -> Value:
     if file is not None:
         source = read_file(m, file)
     fields = body_fields(source)
+    m.written |= body_values(source)
     if fields == ("*",):
         fields = _loose_fields(patch or "")
     if fields == ("*",):
@@ -339,6 +347,7 @@ def _set(m: Machine, given: Given) -> Value:
         "selector": ("spec.selector",),
         "serviceaccount": ("spec.template.spec.serviceAccountName",),
     }.get(what, ("*",))
+    m.written |= {word.partition("=")[2] for word in rest if "=" in word}
     rest = [word for word in rest if not _is_setting(word)]
     for kind, name in _targets(m, given, rest):
         m.effect(

@@ -43,7 +43,6 @@ class Layout:
     alerts: Sequence[str] = ()
     runners: Sequence[str] = ()
     oracles: Sequence[str] = ()  # directories whose classes the finders look at
-    source_roots: Sequence[str] = ("",)
 
 
 SREGYM: Final = Layout(

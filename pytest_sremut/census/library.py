@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from pytest_sremut.census import files
 from pytest_sremut.census.commands import run_command
-from pytest_sremut.census.fields import body_fields, kind_of_body, manifests
+from pytest_sremut.census.fields import body_fields, body_values, kind_of_body, manifests
 from pytest_sremut.census.machine import Machine
 from pytest_sremut.census.model import Reason
 from pytest_sremut.census.signals import endpoint, probe_in_body
@@ -50,6 +51,7 @@ _VERBS: Final = {
     "replace": "update",
     "delete": "delete",
     "delete_collection": "delete",
+    "apply": "update",
     "connect_get": "exec",
     "connect_post": "exec",
 }
@@ -149,7 +151,9 @@ def _api(m: Machine, method: str, args: Args, kwargs: Kwargs) -> Value:
     if part == "exec":
         return _stream(m, [Unknown("exec"), *args], kwargs)
     body = given.get("body", Unknown("body"))
-    return _act(m, _VERBS[verb], kind, namespace, who, body, verb, part)
+    selector = _text(given.get("label_selector")) or _text(given.get("field_selector"))
+    target = Target(kind=kind, namespace=namespace, name=who, selector=selector)
+    return _act(m, target, body, verb, part=part)
 
 
 def _parameters(verb: str, is_namespaced: bool) -> list[str]:
@@ -164,11 +168,27 @@ def _parameters(verb: str, is_namespaced: bool) -> list[str]:
     return order if is_namespaced else [one for one in order if one != "namespace"]
 
 
-def _act(
-    m: Machine, verb: str, kind: str, namespace: str, name: str, body: Value, call: str, part: str
-) -> Value:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a call of the Kubernetes client is about."""
+
+    kind: str
+    namespace: str
+    name: str
+    selector: str = ""
+
+
+def _act(m: Machine, target: Target, body: Value, call: str, *, part: str = "") -> Value:
+    verb = _VERBS[call]
+    kind, namespace, name = target.kind, target.namespace, target.name
     if verb == "read":
-        return m.read(kind, namespace=namespace, name=name, is_list=call == "list")
+        return m.read(
+            kind,
+            namespace=namespace,
+            name=name,
+            is_list=call == "list",
+            selector=target.selector,
+        )
     if verb == "delete":
         detail = "all" if call == "delete_collection" else ""
         m.effect("delete", kind, namespace=namespace, name=name, detail=detail)
@@ -183,6 +203,7 @@ def _act(
             return Unknown("evicted")
         if kind in {"Pod", "Job"}:
             probe_in_body(m, body, namespace, name)
+    m.written |= body_values(body)
     m.effect(verb, kind, namespace=namespace, name=name, fields=fields)
     return KObj(Root(kind=kind, namespace=namespace, name=name, place=m.cited()))
 
@@ -203,17 +224,17 @@ def _custom(m: Machine, verb: str, is_namespaced: bool, args: Args, kwargs: Kwar
     given = dict(zip(order, args, strict=False)) | kwargs
     kind = m.rules.kind_of_word(_text(given.get("plural"))) or "CustomResource"
     namespace, who = _text(given.get("namespace")), _text(given.get("name"))
-    return _act(m, _VERBS[verb], kind, namespace, who, given.get("body", Unknown()), verb, "")
+    target = Target(kind=kind, namespace=namespace, name=who)
+    return _act(m, target, given.get("body", Unknown()), verb)
 
 
 def _dynamic(m: Machine, path: str, tail: str, args: Args, kwargs: Kwargs) -> Value:
     kind = path.removeprefix("dynamic:").partition(".")[0]
     namespace, name = _text(kwargs.get("namespace")), _text(kwargs.get("name"))
-    verbs = {"get": "read", "create": "create", "patch": "update", "replace": "update"}
-    if tail in verbs or tail in {"delete", "apply"}:
-        verb = {**verbs, "delete": "delete", "apply": "update"}[tail]
+    if tail in {"get", "create", "patch", "replace", "delete", "apply"}:
         body = kwargs.get("body", args[0] if args else Unknown())
-        return _act(m, verb, kind, namespace, name, body, tail, "")
+        target = Target(kind=kind, namespace=namespace, name=name)
+        return _act(m, target, body, tail)
     return Unknown(tail)
 
 

@@ -8,7 +8,6 @@ and nothing of the benchmark is imported. What cannot be followed is a `Trail` w
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_sremut.census.model import Effect, Place, Reason, Trail
 from pytest_sremut.census.values import (
-    ClassV,
     Const,
     Ext,
     Func,
-    Inst,
     KObj,
     Lazy,
+    ListV,
     ModuleV,
+    OneOf,
     Root,
     Unknown,
     Value,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_sremut.census.rules import Rules
     from pytest_sremut.census.source import SourceTree
 
-__all__ = ["MAX_DEPTH", "BudgetError", "Frame", "Machine", "MissingRead", "Scope"]
+__all__ = ["MAX_DEPTH", "BudgetError", "Comparison", "Frame", "Machine", "MissingRead", "Scope"]
 
 MAX_DEPTH: Final = 48
 MAX_STEPS: Final = 400_000
@@ -79,6 +78,17 @@ class MissingRead:
     in_try: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A field of a read object compared with a constant. `is_equal`: by `==` or `in`."""
+
+    kind: str
+    field: str
+    value: str
+    is_equal: bool
+    place: Place
+
+
 @dataclass(slots=True, eq=False)
 class Machine:
     """Everything an interpretation shares. `plumbing` names files whose lines are not cited when
@@ -91,7 +101,9 @@ class Machine:
     roots: list[Root] = field(default_factory=list)
     trails: list[Trail] = field(default_factory=list)
     missing: list[MissingRead] = field(default_factory=list)
-    calls: set[tuple[str, str, int]] = field(default_factory=set)  # (class, function, line) entered
+    calls: set[Place] = field(default_factory=set)  # the functions that were entered
+    comparisons: list[Comparison] = field(default_factory=list)
+    written: set[str] = field(default_factory=set)  # constants that were written to the cluster
     stack: list[Frame] = field(default_factory=list)
     modules: dict[str, ModuleV] = field(default_factory=dict)
     files: dict[str, Value] = field(default_factory=dict)  # written during interpretation, by path
@@ -153,9 +165,18 @@ class Machine:
             )
         )
 
-    def read(self, kind: str, *, namespace: str, name: str, is_list: bool) -> KObj:
+    def read(
+        self, kind: str, *, namespace: str, name: str, is_list: bool, selector: str = ""
+    ) -> KObj:
         """A read of the cluster: its answer, whose fields are then watched."""
-        root = Root(kind=kind, namespace=namespace, name=name, place=self.cited(), is_list=is_list)
+        root = Root(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            place=self.cited(),
+            is_list=is_list,
+            selector=selector,
+        )
         self.roots.append(root)
         self.effect("read", kind, namespace=namespace, name=name)
         return KObj(root, is_list=is_list)
@@ -164,6 +185,21 @@ class Machine:
         trail = Trail(reason=reason, place=self.cited(), what=what[:160])
         if trail not in self.trails:
             self.trails.append(trail)
+
+    def compared(self, left: Value, right: Value, *, is_equal: bool) -> None:
+        """Note which constants the fields of read objects are compared with."""
+        for one, two in ((left, right), (right, left)):
+            fields = [item for item in _members(one) if isinstance(item, KObj) and item.path]
+            values = [
+                item.value
+                for item in _members(two)
+                if isinstance(item, Const) and isinstance(item.value, str | int)
+            ]
+            for item in fields:
+                for value in values:
+                    self.comparisons.append(
+                        Comparison(item.root.kind, item.path, str(value), is_equal, self.cited())
+                    )
 
     def step(self) -> None:
         self.steps += 1
@@ -186,6 +222,8 @@ class Machine:
         self.trails = []
         self.missing = []
         self.calls = set()
+        self.comparisons = []
+        self.written = set()
         self.steps = 0
         self.sleeps = 0
 
@@ -255,15 +293,10 @@ class Machine:
         return Unknown(name, is_trail=True)
 
 
-def location(node: ast.AST) -> int:
-    """The line of a node."""
-    return int(getattr(node, "lineno", 0))
-
-
-def class_name(value: Value) -> str:
-    """The class an instance has, as text."""
-    if isinstance(value, Inst):
-        return value.cls.name
-    if isinstance(value, ClassV):
-        return value.name
-    return type(value).__name__
+def _members(value: Value) -> list[Value]:
+    """The value, or the items of a list or the alternatives it may be."""
+    if isinstance(value, ListV):
+        return [one for item in value.items for one in _members(item)]
+    if isinstance(value, OneOf):
+        return [one for item in value.options for one in _members(item)]
+    return [value]

@@ -79,12 +79,12 @@ def _text(value: Const, name: str, args: Args) -> Value:
     if name in _SAFE_TEXT:
         if HOLE.search(text) and name in _DECIDING:
             return Unknown(name)
-        raw = [arg.value for arg in args if isinstance(arg, Const)]
+        raw: list[object] = [arg.value for arg in args if isinstance(arg, Const)]
         if len(raw) != len(args):
-            texts = [as_text(arg) for arg in args]
-            if name != "replace" or None in texts:
-                return Const(hole(text)) if name in {"replace"} else Unknown(name)
-            raw = [str(text) for text in texts]
+            known = [as_text(arg) for arg in args]
+            if name != "replace" or None in known:
+                return Const(hole(text)) if name == "replace" else Unknown(name)
+            raw = list(known)
         try:
             return constant(getattr(text, name)(*raw))
         except (TypeError, ValueError):

@@ -285,7 +285,7 @@ def set_attr(m: Machine, target: Value, name: str, value: Value) -> None:
             old = target.attrs.get(name)
             target.attrs[name] = value if m.may == 0 or old is None else join([old, value])
         case KObj():
-            write_field(m, target, camel(name))
+            write_field(m, target, camel(name), value)
         case Dict() if target.kind:
             target.entries[camel(name)] = value
         case ClassV():
@@ -301,11 +301,22 @@ def set_attr(m: Machine, target: Value, name: str, value: Value) -> None:
             pass
 
 
-def write_field(m: Machine, target: KObj, name: str) -> None:
-    """A field of a read object was assigned in memory: what a later replace or apply changes."""
+def write_field(m: Machine, target: KObj, name: str, value: Value | None = None) -> None:
+    """A field of a read object was assigned in memory: what a later replace or apply changes.
+    Of a structure that is known, its leaves are what changes."""
     base = "" if target.path in {"", "[]"} else target.path
     path = f"{base}[]" if name == "[]" else ".".join(part for part in (base, name) if part)
-    target.root.writes.setdefault(path, m.cited())
+    if value is not None:
+        from pytest_sremut.census.fields import body_values
+
+        m.written |= body_values(value)
+    below: tuple[str, ...] = ()
+    if isinstance(value, Dict) and value.entries and not value.kind:
+        from pytest_sremut.census.fields import body_fields
+
+        below = body_fields(value)
+    for leaf in below if below and below != ("*",) else ("",):
+        target.root.writes.setdefault(f"{path}.{leaf}" if leaf else path, m.cited())
 
 
 def function_names(node: ast.ClassDef) -> set[str]:

@@ -89,7 +89,14 @@ class SourceTree:
     def by_file(self, file: str) -> Module | None:
         """The module of a file given relative to the root."""
         path = file.removesuffix(".py")
-        return self.module(path.removesuffix("/__init__").replace("/", "."))
+        name = path.removesuffix("/__init__").replace("/", ".")
+        if all(part.isidentifier() for part in name.split(".")):
+            return self.module(name)
+        if name not in self._modules:  # a script such as `run-it.py`
+            text = self.text(file)
+            parsed = None if text is None else self._parse(name, file, text, is_package=False)
+            self._modules[name] = parsed
+        return self._modules[name]
 
     def python_files(self, under: str = "") -> Iterator[str]:
         """Relative paths of all Python files below `under`, sorted."""

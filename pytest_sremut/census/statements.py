@@ -121,15 +121,15 @@ def _assign_item(m: Machine, owner: Value, key: ast.expr, value: Value, frame: F
     index = Unknown("slice") if isinstance(key, ast.Slice) else evaluate(m, key, frame)
     if isinstance(owner, KObj):
         text = index.value if isinstance(index, Const) and isinstance(index.value, str) else "[]"
-        write_field(m, owner, text)
+        write_field(m, owner, text, value)
     elif isinstance(owner, Dict):
         put(owner, index, value, ast.unparse(key)[:40])
     elif isinstance(owner, ListV):
-        if isinstance(index, Const) and isinstance(index.value, int):
-            if -len(owner.items) <= index.value < len(owner.items):
-                owner.items[index.value] = value
-                return
-        owner.items.append(value)
+        position = index.value if isinstance(index, Const) else None
+        if isinstance(position, int) and -len(owner.items) <= position < len(owner.items):
+            owner.items[position] = value
+        else:
+            owner.items.append(value)
 
 
 def _unpack(m: Machine, parts: list[ast.expr], value: Value, frame: Frame) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_sremut.census.model import Channel, Effect, Observation, Perturbation, Place
 from pytest_sremut.census.rules import Rules
@@ -67,7 +67,7 @@ def leaves(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def observations(
-    effects: Sequence[Effect], roots: Sequence[Root], rules: Rules, workload: Sequence[str]
+    effects: Sequence[Effect], roots: Sequence[Root], workload: Sequence[str]
 ) -> list[Observation]:
     """What an oracle looks at. `workload` names the files of load generators: whatever is read
     there is the workload's own report. Probes that the oracle created itself are not counted as
@@ -87,18 +87,17 @@ def observations(
                 name=root.name,
                 fields=leaves(root.reads),
                 place=root.place,
+                detail=f"selector {root.selector}" if root.selector else "",
             )
         )
     for effect in effects:
-        one = _signal(effect, rules, workload, own)
+        one = _signal(effect, workload, own)
         if one is not None:
             found.add(one)
     return sorted(found)
 
 
-def _signal(
-    effect: Effect, rules: Rules, workload: Sequence[str], own: set[str]
-) -> Observation | None:
+def _signal(effect: Effect, workload: Sequence[str], own: set[str]) -> Observation | None:
     in_generator = effect.sink.file.startswith(tuple(workload)) if workload else False
     if in_generator and effect.verb in {"logs", "exec"}:
         return _observed(effect, Channel.WORKLOAD, "Workload", effect.verb)
@@ -127,11 +126,12 @@ def _observed(effect: Effect, channel: Channel, kind: str, detail: str) -> Obser
     )
 
 
-def perturbations(effects: Sequence[Effect], rules: Rules) -> Side:
+def perturbations(effects: Sequence[Effect], rules: Rules, workload: Sequence[str] = ()) -> Side:
     """What is different after the injector, and what it recycled. Dropped ones stay in the list
     with the reason, so that a reader can object."""
     stability = re.compile(rules.verdicts["stability"])
-    done = [effect for effect in effects if effect.verb in {*_WRITES, "restart", "exec"}]
+    effects = [_load(effect, workload) for effect in effects]
+    done = [effect for effect in effects if effect.verb in {*_WRITES, "restart", "exec", "load"}]
     waits = [
         effect
         for effect in effects
@@ -170,11 +170,19 @@ def perturbations(effects: Sequence[Effect], rules: Rules) -> Side:
     return Side(perturbations=tuple(kept.values()), recycles=tuple(recycles))
 
 
+def _load(effect: Effect, workload: Sequence[str]) -> Effect:
+    """A request that a load generator sends during injection is load, not a look."""
+    is_request = effect.verb == "exec" and effect.kind in {"HTTP", "METRICS"}
+    if workload and is_request and effect.sink.file.startswith(tuple(workload)):
+        return replace(effect, verb="load", kind="LOAD")
+    return effect
+
+
 def _settled(effect: Effect, waits: Sequence[Effect]) -> str:
     for wait in waits:
-        if wait.order > effect.order and same_scope(wait.namespace, effect.namespace):
-            if wait.kind in ("Pod", effect.kind):
-                return str(wait.place)
+        is_after = wait.order > effect.order and same_scope(wait.namespace, effect.namespace)
+        if is_after and wait.kind in {"Pod", effect.kind}:
+            return str(wait.place)
     return ""
 
 
@@ -201,7 +209,13 @@ def _looks(effect: Effect, rules: Rules) -> str:
         return "looks only"
     if effect.kind == "HTTP":
         return "looks only" if effect.detail.startswith(("GET", "HEAD")) else ""
-    if all(program in rules.readers for program in effect.fields):
+    writing = [
+        flag
+        for program in effect.fields
+        for flag in rules.words["writing_flags"].get(program, ())
+        if f" {flag}" in effect.detail
+    ]
+    if not writing and all(program in rules.readers for program in effect.fields):
         return "looks only"
     if effect.kind == "NODE":
         return "carrier: what runs there is listed by itself"

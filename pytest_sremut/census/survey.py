@@ -7,11 +7,12 @@ One problem's heap is its own; only parsed source and modules are shared.
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pytest_sremut.census.calls import call
@@ -19,7 +20,7 @@ from pytest_sremut.census.expressions import as_text
 from pytest_sremut.census.files import documents
 from pytest_sremut.census.judge import Judgement, judge
 from pytest_sremut.census.layout import Layout
-from pytest_sremut.census.machine import BudgetError, Frame, Machine, MissingRead, Scope
+from pytest_sremut.census.machine import BudgetError, Comparison, Frame, Machine, MissingRead, Scope
 from pytest_sremut.census.model import (
     Effect,
     Observation,
@@ -33,10 +34,9 @@ from pytest_sremut.census.model import (
 from pytest_sremut.census.objects import find_in_class, get_attr
 from pytest_sremut.census.rules import Rules
 from pytest_sremut.census.source import SourceTree
-from pytest_sremut.census.surfaces import Side, observations, perturbations
+from pytest_sremut.census.surfaces import observations, perturbations
 from pytest_sremut.census.values import (
     ClassV,
-    Const,
     Dict,
     Func,
     Inst,
@@ -60,8 +60,10 @@ class Followed:
     problem: Inst | None = None
     oracle: Inst | None = None
     missing: Sequence[MissingRead] = ()
-    calls: frozenset[tuple[str, str, int]] = frozenset()
+    calls: frozenset[Place] = frozenset()  # functions of the oracle that were entered
     effects: Sequence[Effect] = ()  # of the oracle
+    comparisons: Sequence[Comparison] = ()
+    injected: frozenset[str] = frozenset()  # constants that the injector writes
     has_window: bool = False
 
 
@@ -135,24 +137,31 @@ class Survey:
         has_injector = self._has(made, self.layout.inject)
         if has_injector:
             self._phase(lambda: call(m, get_attr(m, made, self.layout.inject), [], {}))
-        side = perturbations(m.effects, self.rules)
+        side = perturbations(m.effects, self.rules, self.layout.workload)
         inject_trails = list(m.trails)
+        injected = frozenset(m.written)
         m.fresh_phase()
         seen: list[Observation] = []
         if attached is not None:
             self._phase(lambda: call(m, get_attr(m, attached, self.layout.evaluate), [], {}))
-            seen = observations(m.effects, m.roots, self.rules, self.layout.workload)
+            seen = observations(m.effects, m.roots, self.layout.workload)
         oracle_trails = list(m.trails)
         has_window = any(one.verb in {"sleep", "wait"} for one in m.effects)
-        judgement = self._judge(
-            seen, side, inject_trails, oracle_trails, attached, has_injector, has_window
+        judgement = self._unjudged(attached, has_injector=has_injector) or judge(
+            seen,
+            side,
+            inject_trails,
+            oracle_trails,
+            rules=self.rules,
+            aspects=self.aspects,
+            has_window=has_window,
         )
         row = Row(
             problem=problem,
             place=place,
             cls=made.cls.name,
             arguments=_arguments(factory, made),
-            application=_application(m, made),
+            application=_application(made),
             namespace=as_text(get_attr(m, made, "namespace", quiet=True)) or "",
             oracle=self._use(made, attached),
             verdict=judgement.verdict,
@@ -173,38 +182,23 @@ class Survey:
             missing=[one for one in m.missing if not _is_set_somewhere(m, made, one)],
             calls=frozenset(m.calls),
             effects=list(m.effects),
+            comparisons=list(m.comparisons),
+            injected=injected,
             has_window=has_window,
         )
 
-    def _judge(
-        self,
-        seen: Sequence[Observation],
-        side: Side,
-        inject_trails: Sequence[Trail],
-        oracle_trails: Sequence[Trail],
-        attached: Inst | None,
-        has_injector: bool,
-        has_window: bool,
-    ) -> Judgement:
-        if attached is None or not has_injector:
-            reason = Reason.NO_ORACLE if attached is None else Reason.NO_INJECTOR
-            what = "oracle is attached" if attached is None else "injector is defined"
-            return Judgement(
-                verdict=Verdict.UNCERTAIN,
-                rule=reason.value,
-                sentence=f"No {what}.",
-                would_have_to_observe="",
-                symptoms=(),
-                reason=reason,
-            )
-        return judge(
-            seen,
-            side,
-            inject_trails,
-            oracle_trails,
-            rules=self.rules,
-            aspects=self.aspects,
-            has_window=has_window,
+    def _unjudged(self, attached: Inst | None, *, has_injector: bool) -> Judgement | None:
+        if attached is not None and has_injector:
+            return None
+        reason = Reason.NO_ORACLE if attached is None else Reason.NO_INJECTOR
+        what = "oracle is attached" if attached is None else "injector is defined"
+        return Judgement(
+            verdict=Verdict.UNCERTAIN,
+            rule=reason.value,
+            sentence=f"No {what}.",
+            would_have_to_observe="",
+            symptoms=(),
+            reason=reason,
         )
 
     def _phase(self, run: Callable[[], Value]) -> Value:
@@ -330,8 +324,6 @@ def _alerts(value: Any) -> Iterator[tuple[str, str]]:
 
 def _key_places(module: ModuleV, registry: Dict) -> dict[str, Place]:
     """Where each id stands; the registry's own line for one that is built."""
-    import ast
-
     file = module.module.file
     places: dict[str, Place] = {}
     wanted = {str(key) for key in registry.entries}
@@ -366,8 +358,6 @@ def _unfollowed(problem: str, place: Place, reason: Reason, end: Place) -> Row:
 
 def _arguments(factory: Value, made: Inst) -> dict[str, str]:
     """The constructor's arguments as they were resolved, by the attribute of the same name."""
-    import ast
-
     found: dict[str, str] = {}
     node: ast.AST | None = None
     if isinstance(factory, Func) and isinstance(factory.node, ast.Lambda):
@@ -387,7 +377,7 @@ def _arguments(factory: Value, made: Inst) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _application(m: Machine, made: Inst) -> str:
+def _application(made: Inst) -> str:
     app = made.attrs.get("app")
     return app.cls.name if isinstance(app, Inst) else ""
 
@@ -398,8 +388,6 @@ def _class_place(cls: ClassV) -> Place:
 
 def _assigned(m: Machine, made: Inst, attribute: str, name: str) -> Place:
     """The line that assigns the oracle, in the class or one it inherits from."""
-    import ast
-
     from pytest_sremut.census.objects import mro_of
 
     for cls in mro_of(m, made.cls):
@@ -418,18 +406,13 @@ def _assigned(m: Machine, made: Inst, attribute: str, name: str) -> Place:
 
 def _is_set_somewhere(m: Machine, made: Inst, read: MissingRead) -> bool:
     """Whether any method of the problem's classes sets the attribute: then it may be there."""
-    import ast
-
     from pytest_sremut.census.objects import mro_of
 
     if read.cls != made.cls.name:
         return True  # only the problem's own attributes are a contract with its oracle
     for cls in mro_of(m, made.cls):
         for node in ast.walk(cls.node):
-            if isinstance(node, ast.Attribute) and node.attr == read.attribute:
-                if isinstance(node.ctx, ast.Store):
+            match node:
+                case ast.Attribute(attr=name, ctx=ast.Store()) if name == read.attribute:
                     return True
     return False
-
-
-_ = (Const, replace)

@@ -97,7 +97,7 @@ class Rec(Value):
     text: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Lazy(Value):
     """An import that has not been followed yet: `name` of `module`, or the module itself."""
 
@@ -105,7 +105,7 @@ class Lazy(Value):
     name: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModuleV(Value):
     """A module of the benchmark and its global names."""
 
@@ -114,7 +114,7 @@ class ModuleV(Value):
     is_running: bool = False
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ClassV(Value):
     """A class of the benchmark; its body is evaluated when first needed."""
 
@@ -131,7 +131,7 @@ class ClassV(Value):
         return self.node.name
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Func(Value):
     """A function, method or lambda with the scope it closes over."""
 
@@ -168,7 +168,7 @@ class Native(Value):
     name: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Inst(Value):
     """An instance of a class of the benchmark."""
 
@@ -201,6 +201,7 @@ class Root:
     name: str
     place: Place
     is_list: bool = False
+    selector: str = ""
     reads: dict[str, Place] = field(default_factory=dict)
     writes: dict[str, Place] = field(default_factory=dict)
 
