@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import ast
-import json
-import operator
 from collections.abc import Callable
 from typing import Any, Final
 
 from pytest_sremut.census.calls import call_node
+from pytest_sremut.census.comparing import compared, plain_constant
 from pytest_sremut.census.machine import Frame, Machine, Scope
 from pytest_sremut.census.objects import field_of, get_attr
+from pytest_sremut.census.operators import LONG_TEXT, combine
+from pytest_sremut.census.texts import as_text, is_none
 from pytest_sremut.census.values import (
     HOLE,
     ClassV,
@@ -29,29 +30,15 @@ from pytest_sremut.census.values import (
     Native,
     OneOf,
     PathV,
-    Rec,
     Unknown,
     Value,
     hole,
     join,
 )
 
-__all__ = [
-    "as_text",
-    "constant",
-    "evaluate",
-    "iterate",
-    "lookup",
-    "plain",
-    "put",
-    "subscript",
-    "truth",
-]
+__all__ = ["evaluate", "iterate", "lookup", "put", "subscript", "truth"]
 
 MAX_ITEMS: Final = 48
-_LONG_TEXT: Final = 200_000
-_LONG_STRUCTURE: Final = 60_000
-_DEEP: Final = 24
 
 
 def evaluate(m: Machine, node: ast.expr | None, frame: Frame) -> Value:
@@ -99,7 +86,7 @@ def _joined(m: Machine, node: ast.JoinedStr, frame: Frame) -> Value:
             parts.append(_formatted(m, value, part))
         elif isinstance(part, ast.Constant):
             parts.append(str(part.value))
-    return Const("".join(parts)[:_LONG_TEXT])
+    return Const("".join(parts)[:LONG_TEXT])
 
 
 def _formatted(m: Machine, value: Value, node: ast.FormattedValue) -> str:
@@ -111,90 +98,6 @@ def _formatted(m: Machine, value: Value, node: ast.FormattedValue) -> str:
     if node.conversion == ord("r"):
         return repr(text)
     return text
-
-
-def as_text(value: Value) -> str | None:
-    """`str(value)`, with holes; None when nothing is known."""
-    match value:
-        case Const(value=raw):
-            return raw if isinstance(raw, str) else str(raw)
-        case PathV(text=text):
-            return text
-        case Rec(attrs=attrs) if "value" in attrs:
-            return as_text(attrs["value"])
-        case OneOf(options=options):
-            texts = [as_text(option) for option in options if not _none(option)]
-            found = [text for text in texts if text is not None]
-            return found[0] if len(found) == 1 else None
-        case KObj(path=path, root=root):
-            if not path and root.writes:
-                return structure_text(value)
-            return hole(path or root.kind)
-        case Dict() | ListV():
-            return structure_text(value)
-        case _:
-            return None
-
-
-def structure_text(value: Value) -> str | None:
-    """A structure as JSON text, with holes for what is not known."""
-    text = json.dumps(plain(value, 0), ensure_ascii=False)
-    return text if len(text) <= _LONG_STRUCTURE else None
-
-
-def plain(value: Value, depth: int) -> Any:
-    """A value as JSON data. Of a Kubernetes object: its identity and what was written to it."""
-    if depth > _DEEP:
-        return hole("deep")
-    match value:
-        case Dict(entries=entries):
-            return {str(key): plain(item, depth + 1) for key, item in entries.items()}
-        case ListV(items=items):
-            return [plain(item, depth + 1) for item in items]
-        case Const(value=raw) if raw is None or isinstance(raw, str | int | float | bool):
-            return raw
-        case KObj(root=root, path="") if root.writes:
-            data: dict[str, Any] = {"kind": root.kind}
-            data["metadata"] = {"name": root.name, "namespace": root.namespace}
-            for path in sorted(root.writes):
-                _put_path(data, path)
-            return data
-        case _:
-            text = as_text(value)
-            return hole("value") if text is None else text
-
-
-def _put_path(data: dict[str, Any], path: str) -> None:
-    here: Any = data
-    *parents, last = path.replace("[]", ".[]").strip(".").split(".")
-    for part, after in zip(parents, [*parents[1:], last], strict=True):
-        below: Any = [] if after == "[]" else {}
-        if part == "[]":
-            if not here:
-                here.append(below)
-            here = here[0]
-        else:
-            here = here.setdefault(part, below)
-        if not isinstance(here, dict | list):
-            return
-    if last == "[]" or isinstance(here, list):
-        if isinstance(here, list):
-            here.append(hole("value"))
-    else:
-        here.setdefault(last, hole("value"))
-
-
-def _none(value: Value) -> bool:
-    return isinstance(value, Const) and value.value is None
-
-
-def constant(raw: Any) -> Value:
-    """A Python value (from JSON or YAML) as one of ours."""
-    if isinstance(raw, dict):
-        return Dict({key: constant(item) for key, item in raw.items()})
-    if isinstance(raw, list | tuple):
-        return ListV([constant(item) for item in raw])
-    return Const(raw)
 
 
 def truth(value: Value) -> bool | None:
@@ -217,18 +120,6 @@ def truth(value: Value) -> bool | None:
             return None
 
 
-_BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.BitOr: operator.or_,
-    ast.BitAnd: operator.and_,
-}
-
-
 def _binary(m: Machine, node: ast.BinOp, frame: Frame) -> Value:
     # A long chain `a + b + c + …` nests to the left: follow it without recursion.
     chain: list[ast.BinOp] = []
@@ -238,70 +129,8 @@ def _binary(m: Machine, node: ast.BinOp, frame: Frame) -> Value:
         left = left.left
     value = evaluate(m, left, frame)
     for link in reversed(chain):
-        value = _combine(link, value, evaluate(m, link.right, frame))
+        value = combine(link, value, evaluate(m, link.right, frame))
     return value
-
-
-def _combine(node: ast.BinOp, left: Value, right: Value) -> Value:
-    if isinstance(node.op, ast.Div) and isinstance(left, PathV):
-        text = as_text(right)
-        below = hole(ast.unparse(node.right)) if text is None else text
-        return PathV(below if below.startswith("/") else f"{left.text.rstrip('/')}/{below}")
-    if isinstance(node.op, ast.Add):
-        if isinstance(left, ListV) and isinstance(right, ListV):
-            return ListV([*left.items, *right.items], left.is_open or right.is_open)
-        if isinstance(left, ListV):
-            return ListV(list(left.items), is_open=True)
-        texts = [as_text(left), as_text(right)]
-        strings = [
-            isinstance(side, Const) and isinstance(side.value, str) for side in (left, right)
-        ]
-        if any(strings) and not all(strings):
-            sides = (node.left, node.right)
-            parts = [
-                hole(ast.unparse(side)[:48]) if text is None else text
-                for text, side in zip(texts, sides, strict=True)
-            ]
-            return Const("".join(parts))
-    if isinstance(node.op, ast.Mod) and isinstance(left, Const) and isinstance(left.value, str):
-        return Const(_percent(left.value, right))
-    if isinstance(node.op, ast.BitOr) and isinstance(left, Dict) and isinstance(right, Dict):
-        return Dict({**left.entries, **right.entries}, left.is_open or right.is_open)
-    if isinstance(left, Const) and isinstance(right, Const):
-        function = _BINARY.get(type(node.op))
-        try:
-            result = function(left.value, right.value) if function and _small(left, right) else None
-        except (TypeError, ValueError, ArithmeticError):
-            result = None
-        if result is not None:
-            return Const(result)
-    return Unknown(ast.unparse(node)[:60] if len(ast.dump(node)) < 2000 else "expression")
-
-
-def _small(left: Const, right: Const) -> bool:
-    """No operation that could build something huge."""
-    for side in (left.value, right.value):
-        if isinstance(side, str | bytes) and len(side) > _LONG_TEXT:
-            return False
-        if isinstance(side, int) and abs(side) > 10**12:
-            return False
-    kinds = {type(left.value), type(right.value)}
-    return not (kinds & {str, bytes} and kinds & {int} and max(_ints(left, right)) > 1000)
-
-
-def _ints(*sides: Const) -> list[int]:
-    return [side.value for side in sides if isinstance(side.value, int)] or [0]
-
-
-def _percent(pattern: str, right: Value) -> str:
-    items = right.items if isinstance(right, ListV) else [right]
-    texts = [as_text(item) or hole("value") for item in items]
-    for text in texts:
-        for mark in ("%s", "%d", "%r"):
-            if mark in pattern:
-                pattern = pattern.replace(mark, text, 1)
-                break
-    return pattern
 
 
 def _bool(m: Machine, node: ast.BoolOp, frame: Frame) -> Value:
@@ -330,93 +159,13 @@ def _compare(m: Machine, node: ast.Compare, frame: Frame) -> Value:
     for op, right_node in zip(node.ops, node.comparators, strict=True):
         right = evaluate(m, right_node, frame)
         m.compared(left, right, is_equal=isinstance(op, ast.Eq | ast.In))
-        results.append(_compared(op, left, right))
+        results.append(compared(op, left, right))
         left = right
     if any(result is False for result in results):
         return Const(False)
     if all(result is True for result in results):
         return Const(True)
     return Unknown("comparison")
-
-
-def _compared(op: ast.cmpop, left: Value, right: Value) -> bool | None:
-    if isinstance(op, ast.Is | ast.IsNot):
-        same = _identical(left, right)
-        return same if same is None or isinstance(op, ast.Is) else not same
-    if isinstance(op, ast.In | ast.NotIn):
-        inside = _contained(left, right)
-        return inside if inside is None or isinstance(op, ast.In) else not inside
-    first, second = _plain(left), _plain(right)
-    if first is _NOT_PLAIN or second is _NOT_PLAIN:
-        return None
-    try:
-        if isinstance(op, ast.Eq):
-            return bool(first == second)
-        if isinstance(op, ast.NotEq):
-            return bool(first != second)
-        return bool(_ORDER[type(op)](first, second))
-    except (TypeError, KeyError):
-        return None
-
-
-_ORDER: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_NOT_PLAIN: Final = object()
-
-
-def _plain(value: Value) -> Any:
-    """The Python value, when it is known in full and comparable."""
-    if isinstance(value, Const):
-        if isinstance(value.value, str) and HOLE.search(value.value):
-            return _NOT_PLAIN
-        return value.value
-    if isinstance(value, PathV):
-        return _NOT_PLAIN if HOLE.search(value.text) else value.text
-    if isinstance(value, Rec) and "value" in value.attrs:
-        return _plain(value.attrs["value"])
-    return _NOT_PLAIN
-
-
-def _identical(left: Value, right: Value) -> bool | None:
-    if _none(left) or _none(right):
-        other = right if _none(left) else left
-        if _none(other):
-            return True
-        if isinstance(other, OneOf):
-            return None
-        known = (Const, ListV, Dict, Inst, ClassV, Func, PathV, Native, Ext)
-        return False if isinstance(other, known) else None
-    first, second = _plain(left), _plain(right)
-    if isinstance(first, bool) and isinstance(second, bool):
-        return first is second
-    if isinstance(left, Inst | ClassV) and isinstance(right, Inst | ClassV):
-        return left is right
-    return None
-
-
-def _contained(left: Value, right: Value) -> bool | None:
-    item = _plain(left)
-    if item is _NOT_PLAIN:
-        return None
-    if isinstance(right, ListV):
-        found = [_plain(one) for one in right.items]
-        if item in found:
-            return True
-        return None if right.is_open or _NOT_PLAIN in found else False
-    if isinstance(right, Dict):
-        try:
-            inside = item in right.entries
-        except TypeError:
-            return None
-        return True if inside else (None if right.is_open else False)
-    text = _plain(right)
-    if isinstance(item, str) and isinstance(text, str):
-        return item in text
-    return None
 
 
 def _ifexp(m: Machine, node: ast.IfExp, frame: Frame) -> Value:
@@ -465,7 +214,7 @@ def put(target: Dict, key: Value, value: Value, text: str = "key") -> None:
         hash(plain)
     except TypeError:
         plain = None
-    if plain is None and not _none(key):
+    if plain is None and not is_none(key):
         target.is_open = True
         target.element = value if target.element is None else join([target.element, value])
         target.entries.setdefault(hole(text), value)
@@ -486,7 +235,7 @@ def _subscript(m: Machine, node: ast.Subscript, frame: Frame) -> Value:
 
 def _sliced(m: Machine, value: Value, node: ast.Slice, frame: Frame) -> Value:
     bounds = [
-        None if part is None else _plain(evaluate(m, part, frame))
+        None if part is None else plain_constant(evaluate(m, part, frame))
         for part in (node.lower, node.upper, node.step)
     ]
     if isinstance(value, KObj):
@@ -536,7 +285,7 @@ def subscript(m: Machine, value: Value, key: Value) -> Value:
                     return Unknown("item")
             return join(items) if items else Unknown("item")
         case OneOf(options=options):
-            return join([subscript(m, one, key) for one in options if not _none(one)])
+            return join([subscript(m, one, key) for one in options if not is_none(one)])
         case Ext() if value.path == "os.environ":
             return Unknown(f"environ_{as_text(key) or ''}")
         case ClassV():
@@ -573,7 +322,7 @@ def iterate(m: Machine, value: Value) -> tuple[list[Value], bool]:
         case OneOf(options=options):
             items = []
             for option in options:
-                items += iterate(m, option)[0] if not _none(option) else []
+                items += iterate(m, option)[0] if not is_none(option) else []
             return items[:MAX_ITEMS] or [Unknown("item")], False
         case ClassV():
             from pytest_sremut.census.objects import class_attrs, is_enum
@@ -612,7 +361,7 @@ def _comprehension(
         if index == len(node.generators):
             emit()
             return
-        from pytest_sremut.census.statements import assign
+        from pytest_sremut.census.binding import assign
 
         generator = node.generators[index]
         items, is_all = iterate(m, evaluate(m, generator.iter, inner))
@@ -652,7 +401,7 @@ def _unary(m: Machine, node: ast.UnaryOp, frame: Frame) -> Value:
 
 
 def _walrus(m: Machine, node: ast.NamedExpr, frame: Frame) -> Value:
-    from pytest_sremut.census.statements import assign
+    from pytest_sremut.census.binding import assign
 
     value = evaluate(m, node.value, frame)
     assign(m, node.target, value, frame)

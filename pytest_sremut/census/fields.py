@@ -202,7 +202,7 @@ def manifests(value: Value) -> list[tuple[str, str, str, tuple[str, ...]]]:
 
 
 def name_of(meta: Value | None, key: str) -> str:
-    from pytest_sremut.census.expressions import as_text
+    from pytest_sremut.census.texts import as_text
 
     if isinstance(meta, Dict) and key in meta.entries:
         text = as_text(meta.entries[key])

@@ -92,7 +92,7 @@ def open_file(m: Machine, value: Value) -> Value:
 
 def load(m: Machine, value: Value) -> Value:
     """`json.loads`, `json.load`, `yaml.safe_load` of text or of a file object."""
-    from pytest_sremut.census.expressions import constant
+    from pytest_sremut.census.texts import constant
 
     if isinstance(value, Rec) and "__path__" in value.attrs:
         value = read_file(m, plain_path(value.attrs["__path__"]))

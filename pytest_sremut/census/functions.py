@@ -44,7 +44,7 @@ def _print(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _str(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.expressions import as_text
+    from pytest_sremut.census.texts import as_text
 
     if not args:
         return Const("")
@@ -197,8 +197,8 @@ def _next(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _getattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.expressions import as_text
     from pytest_sremut.census.objects import get_attr
+    from pytest_sremut.census.texts import as_text
 
     if len(args) < 2:
         return Unknown("getattr")
@@ -218,8 +218,8 @@ def _getattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _hasattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.expressions import as_text
     from pytest_sremut.census.objects import find_in_class
+    from pytest_sremut.census.texts import as_text
 
     name = as_text(args[1]) if len(args) > 1 else None
     if name is not None and isinstance(args[0], Inst):
@@ -231,8 +231,8 @@ def _hasattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _setattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.expressions import as_text
     from pytest_sremut.census.objects import set_attr
+    from pytest_sremut.census.texts import as_text
 
     if len(args) == 3:
         name = as_text(args[1])

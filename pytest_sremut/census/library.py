@@ -17,23 +17,20 @@ from pytest_sremut.census.fields import body_fields, body_values, kind_of_body, 
 from pytest_sremut.census.machine import Machine
 from pytest_sremut.census.model import Reason
 from pytest_sremut.census.signals import endpoint, probe_in_body
+from pytest_sremut.census.standard import STANDARD
+from pytest_sremut.census.texts import external_text
 from pytest_sremut.census.values import (
-    HOLE,
-    Bound,
     Const,
     Dict,
     Ext,
     KObj,
     ListV,
     Native,
-    Partial,
-    PathV,
     Rec,
     Root,
     Unknown,
     Value,
     camel,
-    hole,
 )
 
 __all__ = ["call_external"]
@@ -60,7 +57,7 @@ _VERBS: Final = {
 def call_external(m: Machine, ext: Ext, args: Args, kwargs: Kwargs) -> Value:
     """The value of calling an external name."""
     path = ext.path
-    handler = _EXACT.get(path)
+    handler = _EXACT.get(path) or STANDARD.get(path)
     if handler is not None:
         return handler(m, args, kwargs)
     if path.startswith("kubernetes"):
@@ -131,7 +128,7 @@ def _api(m: Machine, method: str, args: Args, kwargs: Kwargs) -> Value:
         return _custom(m, verb, is_namespaced, args, kwargs)
     order = _parameters(verb, is_namespaced)
     given = dict(zip(order, args, strict=False)) | kwargs
-    namespace, who = _text(given.get("namespace")), _text(given.get("name"))
+    namespace, who = external_text(given.get("namespace")), external_text(given.get("name"))
     part = ""
     for suffix in (
         "_status",
@@ -151,7 +148,9 @@ def _api(m: Machine, method: str, args: Args, kwargs: Kwargs) -> Value:
     if part == "exec":
         return _stream(m, [Unknown("exec"), *args], kwargs)
     body = given.get("body", Unknown("body"))
-    selector = _text(given.get("label_selector")) or _text(given.get("field_selector"))
+    selector = external_text(given.get("label_selector")) or external_text(
+        given.get("field_selector")
+    )
     target = Target(kind=kind, namespace=namespace, name=who, selector=selector)
     return _act(m, target, body, verb, part=part)
 
@@ -196,7 +195,7 @@ def _act(m: Machine, target: Target, body: Value, call: str, *, part: str = "") 
     fields = ("spec.replicas",) if part == "scale" else body_fields(body)
     if verb == "create":
         if isinstance(body, Dict):
-            name = name or _text(_entry(body, "metadata", "name"))
+            name = name or external_text(_entry(body, "metadata", "name"))
             kind = kind if kind != "?" else kind_of_body(body)
         if part == "eviction":
             m.effect("delete", "Pod", namespace=namespace, name=name)
@@ -222,15 +221,15 @@ def _custom(m: Machine, verb: str, is_namespaced: bool, args: Args, kwargs: Kwar
         verb, ["name", "body"]
     )
     given = dict(zip(order, args, strict=False)) | kwargs
-    kind = m.rules.kind_of_word(_text(given.get("plural"))) or "CustomResource"
-    namespace, who = _text(given.get("namespace")), _text(given.get("name"))
+    kind = m.rules.kind_of_word(external_text(given.get("plural"))) or "CustomResource"
+    namespace, who = external_text(given.get("namespace")), external_text(given.get("name"))
     target = Target(kind=kind, namespace=namespace, name=who)
     return _act(m, target, given.get("body", Unknown()), verb)
 
 
 def _dynamic(m: Machine, path: str, tail: str, args: Args, kwargs: Kwargs) -> Value:
     kind = path.removeprefix("dynamic:").partition(".")[0]
-    namespace, name = _text(kwargs.get("namespace")), _text(kwargs.get("name"))
+    namespace, name = external_text(kwargs.get("namespace")), external_text(kwargs.get("name"))
     if tail in {"get", "create", "patch", "replace", "delete", "apply"}:
         body = kwargs.get("body", args[0] if args else Unknown())
         target = Target(kind=kind, namespace=namespace, name=name)
@@ -245,16 +244,12 @@ def _stream(m: Machine, args: Args, kwargs: Kwargs) -> Value:
     command = given.get("command", Unknown("command"))
     from pytest_sremut.census.signals import in_pod
 
-    return in_pod(m, command, namespace=_text(given.get("namespace")), pod=_text(given.get("name")))
-
-
-def _text(value: Value | None) -> str:
-    from pytest_sremut.census.expressions import as_text
-
-    if value is None or (isinstance(value, Const) and value.value is None):
-        return ""
-    text = as_text(value)
-    return text if text is not None else hole(getattr(value, "text", "unknown"))
+    return in_pod(
+        m,
+        command,
+        namespace=external_text(given.get("namespace")),
+        pod=external_text(given.get("name")),
+    )
 
 
 # -- processes, sockets, HTTP ------------------------------------------------------------------
@@ -288,7 +283,9 @@ def _http(m: Machine, path: str, args: Args, kwargs: Kwargs) -> Value:
         url = args[-1] if method == "request" and args else (args[0] if args else Unknown())
         if isinstance(url, Ext) and url.about is not None:
             url = url.about  # urllib.request.Request(url)
-        endpoint(m, _text(kwargs.get("url", url)), program=path.partition(".")[0], method=method)
+        endpoint(
+            m, external_text(kwargs.get("url", url)), program=path.partition(".")[0], method=method
+        )
         return Ext(f"{path}()")
     return Ext(f"{path}()", args[0] if args else None)
 
@@ -306,7 +303,11 @@ def _socket(m: Machine, path: str, args: Args, kwargs: Kwargs) -> Value:
     tail = path.rpartition(".")[2]
     if tail in {"gethostbyname", "getaddrinfo", "gethostbyname_ex"}:
         m.effect(
-            "exec", "DNS", name="", fields=("socket",), detail=_text(args[0] if args else None)
+            "exec",
+            "DNS",
+            name="",
+            fields=("socket",),
+            detail=external_text(args[0] if args else None),
         )
     elif tail in {"create_connection", "connect", "connect_ex"}:
         m.effect("exec", "TCP", name="", fields=("socket",), detail="socket.connect")
@@ -346,7 +347,7 @@ def _threads(m: Machine, path: str, args: Args, kwargs: Kwargs) -> Value:
 
 def _sleep(m: Machine, args: Args, kwargs: Kwargs) -> Value:
     m.sleeps += 1
-    detail = _text(args[0]) if args else ""
+    detail = external_text(args[0]) if args else ""
     m.effect("sleep", "time", detail=detail)
     return Const(None)
 
@@ -354,153 +355,7 @@ def _sleep(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 # -- the rest of the standard library that carries values ----------------------------------------
 
 
-def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    value = args[0] if args else Unknown()
-    return _copied(value, {})
-
-
-def _copied(value: Value, roots: dict[int, Root], depth: int = 0) -> Value:
-    if depth > 30:
-        return value
-    if isinstance(value, KObj):
-        old = value.root
-        if id(old) not in roots:
-            roots[id(old)] = Root(
-                kind=old.kind,
-                namespace=old.namespace,
-                name=old.name,
-                place=old.place,
-                is_list=old.is_list,
-                reads=old.reads,  # reading the copy is reading what was read
-                writes=dict(old.writes),
-            )
-        return KObj(roots[id(old)], value.path, value.is_list)
-    if isinstance(value, Dict):
-        entries = {key: _copied(item, roots, depth + 1) for key, item in value.entries.items()}
-        return Dict(entries, value.is_open, value.kind, value.element)
-    if isinstance(value, ListV):
-        return ListV([_copied(item, roots, depth + 1) for item in value.items], value.is_open)
-    return value
-
-
-def _first(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    return args[0] if args else next(iter(kwargs.values()), Unknown())
-
-
-def _path(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    texts = [files.plain_path(arg) for arg in args]
-    return PathV("/".join(texts) if texts else ".")
-
-
-def _path_join(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    return Const("/".join(_text(arg).rstrip("/") for arg in args))
-
-
-def _dirname(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    return Const(_text(args[0] if args else None).rpartition("/")[0])
-
-
-def _dedent(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    import textwrap
-
-    text = _text(args[0] if args else None)
-    return Const(textwrap.dedent(text))
-
-
-def _quote(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    import shlex
-
-    text = _text(args[0] if args else None)
-    return Const(text if HOLE.fullmatch(text) else shlex.quote(text))
-
-
-def _shlex_join(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    items = args[0].items if args and isinstance(args[0], ListV) else []
-    return Const(" ".join(files.plain_path(_quote(m, [item], {})) for item in items))
-
-
-def _environment(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    if len(args) > 1:
-        return args[1]  # the value that applies when nobody sets the variable
-    return Unknown(f"environ_{_text(args[0] if args else None)}")
-
-
-def _partial(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    return Partial(args[0], args[1:], kwargs) if args else Unknown("partial")
-
-
-def _temporary(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    m.order += 1
-    suffix = _text(kwargs.get("suffix"))
-    return files.open_file(m, Const(f"/tmp/⟦tmp{m.order}⟧{suffix}"))  # noqa: S108 - a name, not a file
-
-
-def _made(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    m.order += 1
-    path = Const(f"/tmp/⟦tmp{m.order}⟧")  # noqa: S108
-    return ListV([Unknown("fd"), path])
-
-
-def _directory(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    m.order += 1
-    return ListV([Const(f"/tmp/⟦dir{m.order}⟧")])  # noqa: S108
-
-
-def _import_module(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.values import Lazy
-
-    text = _text(args[0] if args else None)
-    if not text or HOLE.search(text):
-        m.trail(Reason.UNRESOLVED_DISPATCH, f"import of {text or 'an unknown name'}")
-        return Unknown("module", is_trail=True)
-    return m.resolve(Lazy(text))
-
-
-def _wraps(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    return Native(lambda given, _kwargs: given[0] if given else Unknown(), "wraps")
-
-
-def _reduce(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    return Unknown("reduced")
-
-
-def _default_dict(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.calls import call
-
-    element = call(m, args[0], [], {}) if args else None
-    return Dict({}, is_open=True, element=element)
-
-
-def _dynamic_code(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    m.trail(Reason.UNRESOLVED_DISPATCH, "code made at run time")
-    return Unknown("value", is_trail=True)
-
-
-def _attrgetter(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    return Unknown("getter")
-
-
 _EXACT: Final[dict[str, Callable[[Machine, Args, Kwargs], Value]]] = {
-    "json.loads": lambda m, args, kwargs: files.load(m, args[0] if args else Unknown()),
-    "json.load": lambda m, args, kwargs: files.load(m, args[0] if args else Unknown()),
-    "yaml.safe_load": lambda m, args, kwargs: files.load(m, args[0] if args else Unknown()),
-    "yaml.load": lambda m, args, kwargs: files.load(m, args[0] if args else Unknown()),
-    "yaml.full_load": lambda m, args, kwargs: files.load(m, args[0] if args else Unknown()),
-    "yaml.safe_load_all": lambda m, args, kwargs: files.load(m, args[0] if args else Unknown()),
-    "json.dumps": files.dump,
-    "json.dump": files.dump,
-    "yaml.dump": files.dump,
-    "yaml.safe_dump": files.dump,
-    "yaml.dump_all": files.dump,
-    "yaml.safe_dump_all": files.dump,
-    "copy.deepcopy": _copy,
-    "copy.copy": _copy,
-    "functools.partial": _partial,
-    "functools.wraps": _wraps,
-    "functools.reduce": _reduce,
-    "collections.defaultdict": _default_dict,
-    "collections.OrderedDict": lambda m, args, kwargs: args[0] if args else Dict({}),
-    "operator.attrgetter": _attrgetter,
     "subprocess.run": _process,
     "subprocess.Popen": _process,
     "subprocess.CompletedProcess": lambda m, args, kwargs: Rec(dict(kwargs), text="process"),
@@ -512,31 +367,4 @@ _EXACT: Final[dict[str, Callable[[Machine, Args, Kwargs], Value]]] = {
     "os.popen": _process,
     "time.sleep": _sleep,
     "asyncio.sleep": _sleep,
-    "pathlib.Path": _path,
-    "pathlib.PurePath": _path,
-    "os.path.join": _path_join,
-    "os.path.dirname": _dirname,
-    "os.path.abspath": _first,
-    "os.path.realpath": _first,
-    "os.path.expanduser": _first,
-    "os.fspath": _first,
-    "os.environ.get": _environment,
-    "os.getenv": _environment,
-    "textwrap.dedent": _dedent,
-    "textwrap.indent": _first,
-    "shlex.quote": _quote,
-    "shlex.join": _shlex_join,
-    "typing.cast": lambda m, args, kwargs: args[1] if len(args) > 1 else Unknown("cast"),
-    "tempfile.NamedTemporaryFile": _temporary,
-    "tempfile.mkstemp": _made,
-    "tempfile.mkdtemp": _directory,
-    "tempfile.TemporaryDirectory": _directory,
-    "importlib.import_module": _import_module,
-    "builtins.__import__": _import_module,
-    "builtins.eval": _dynamic_code,
-    "builtins.exec": _dynamic_code,
-    "builtins.compile": _dynamic_code,
-    "io.StringIO": lambda m, args, kwargs: files.open_file(m, Const(f"⟦memory{m.order}⟧")),
-    "contextlib.nullcontext": _first,
 }
-_ = Bound

@@ -64,7 +64,7 @@ def method_of(m: Machine, value: Value, name: str) -> Value:
 
 
 def _text(value: Const, name: str, args: Args) -> Value:
-    from pytest_sremut.census.expressions import as_text, constant
+    from pytest_sremut.census.texts import as_text, constant
 
     text: str = value.value
     if name in {"encode", "decode", "expandtabs", "casefold"}:
@@ -93,7 +93,7 @@ def _text(value: Const, name: str, args: Args) -> Value:
 
 
 def _join(separator: str, args: Args) -> Value:
-    from pytest_sremut.census.expressions import as_text
+    from pytest_sremut.census.texts import as_text
 
     if args and isinstance(args[0], ListV):
         parts = [as_text(item) or hole("item") for item in args[0].items]
@@ -139,7 +139,8 @@ def _list(m: Machine, value: ListV, name: str, args: Args, kwargs: Kwargs) -> Va
 
 
 def _dict(m: Machine, value: Dict, name: str, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.expressions import as_text, put, subscript
+    from pytest_sremut.census.expressions import put, subscript
+    from pytest_sremut.census.texts import as_text
 
     match name:
         case "get" if args:
@@ -239,7 +240,7 @@ def _path(m: Machine, value: PathV, name: str) -> Value:
         return ListV(ups)
 
     def act(args: Args, kwargs: Kwargs) -> Value:
-        from pytest_sremut.census.expressions import as_text
+        from pytest_sremut.census.texts import as_text
 
         match name:
             case "read_text" | "read_bytes":

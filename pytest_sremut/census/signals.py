@@ -28,7 +28,7 @@ def endpoint(m: Machine, url: str, *, program: str, method: str = "get", where: 
 
 def tokens_of(value: Value) -> list[str] | str | None:
     """A command as words, as one shell text, or None when it is not determined."""
-    from pytest_sremut.census.expressions import as_text
+    from pytest_sremut.census.texts import as_text
 
     if isinstance(value, ListV):
         words = [as_text(item) or hole("word") for item in value.items]
@@ -136,7 +136,7 @@ def _commands(value: Value, depth: int) -> list[Value]:
 
 def _entrypoint(image: Value | None) -> str:
     """What an image without a command runs: named after the image itself."""
-    from pytest_sremut.census.expressions import as_text
+    from pytest_sremut.census.texts import as_text
 
     text = (as_text(image) if image is not None else None) or hole("image")
     return text.rpartition("/")[2].partition(":")[0]

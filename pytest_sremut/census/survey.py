@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pytest_sremut.census.calls import call
-from pytest_sremut.census.expressions import as_text
 from pytest_sremut.census.files import documents
 from pytest_sremut.census.judge import Judgement, judge
 from pytest_sremut.census.layout import Layout
@@ -35,6 +34,7 @@ from pytest_sremut.census.objects import find_in_class, get_attr
 from pytest_sremut.census.rules import Rules
 from pytest_sremut.census.source import SourceTree
 from pytest_sremut.census.surfaces import observations, perturbations
+from pytest_sremut.census.texts import as_text
 from pytest_sremut.census.values import (
     ClassV,
     Dict,
