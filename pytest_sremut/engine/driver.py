@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.cluster.port import Failed, Present
-from pytest_sremut.engine import activation, application, fault, mutation
-from pytest_sremut.engine.classify import PodCondition, pods_during
+from pytest_sremut.engine import activation, application, fault, gates, mutation
 from pytest_sremut.engine.context import RunContext, Timings
 from pytest_sremut.engine.contracting import evaluate_contract
 from pytest_sremut.engine.grading import (
     InstrumentSet,
-    TimedReading,
     abandoned_probes,
     read_oracles,
 )
@@ -37,11 +35,9 @@ from pytest_sremut.evidence.redaction import redact
 from pytest_sremut.evidence.uninterrupted import uninterrupted
 from pytest_sremut.oracles.port import Reading
 from pytest_sremut.study.verdict import (
-    ContractVerdict,
     Outcome,
     Registration,
     State,
-    Verdict,
 )
 
 if TYPE_CHECKING:
@@ -225,7 +221,7 @@ class Driver:
         ctx.sampler.start()
         notes = self._begin(State.HEALTHY)
         readings = self._control(notes)
-        self._require_control(notes, Outcome.STOPPED_AT_HEALTHY_GATE)
+        self._require(notes, gates.control(self._ctx, notes, Outcome.STOPPED_AT_HEALTHY_GATE))
         with ctx.timings.phase("capture"):
             self._capture(notes)
         self._record(notes)
@@ -263,7 +259,7 @@ class Driver:
         with ctx.timings.phase("contract"):
             notes.contract = evaluate_contract(ctx, notes)
         self._move(Phase.CONTRACT_EVALUATED)
-        self._require_stable_harness(notes)
+        self._require(notes, gates.stable_harness(ctx, notes))
         self._record(notes)
         return self._readings(notes)
 
@@ -272,7 +268,7 @@ class Driver:
         self._restore()
         self._noise(notes)
         readings = self._control(notes)
-        self._require_control(notes, Outcome.RESTORATION_FAILURE)
+        self._require(notes, gates.control(self._ctx, notes, Outcome.RESTORATION_FAILURE))
         self._record(notes)
         self._restoration_verified()
         return readings
@@ -325,73 +321,11 @@ class Driver:
             by_oracle[item.reading.oracle] = (*known, item.reading)
         return StateReadings(state=notes.state, readings=by_oracle, contract=notes.contract)
 
-    def _require_control(self, notes: StateNotes, outcome: Outcome) -> None:
-        """Everything that is expected to accept did, or the attempt stops here.
-
-        The record is written all the same: what was read stays.
-        """
-        problems: list[str] = []
-        for item in notes.readings:
-            reading = item.reading
-            if self._expected(notes.state, reading.oracle) is not Verdict.ACCEPT:
-                continue
-            if reading.verdict is not Verdict.ACCEPT:
-                reason = reading.reason or (reading.exception.message if reading.exception else "")
-                problems.append(f"{reading.oracle} {reading.instrument} {reading.verdict} {reason}")
-        assert notes.contract is not None
-        if notes.contract.verdict is not ContractVerdict.PASS:
-            violated = ", ".join(sorted(notes.contract.violated))
-            problems.append(f"the contract rejects: {violated}")
-        assert notes.window is not None
-        if notes.window.window.failures or not notes.window.window.complete:
-            problems.append(
-                f"workload: {notes.window.window.failures} failures in "
-                f"{len(notes.window.window.usable)} rounds"
-            )
-        if not problems:
-            return
-        self._record(notes)
-        if self._transient(notes):
-            outcome = Outcome.HARNESS_TIMING_FAILURE
-        raise RunStoppedError(outcome, f"{notes.state.value} state: {'; '.join(problems).strip()}")
-
-    def _require_stable_harness(self, notes: StateNotes) -> None:
-        """A predicted ACCEPT that was a REJECT only because pods were still coming up."""
-        surprised = [
-            item
-            for item in notes.readings
-            if item.reading.verdict is Verdict.REJECT
-            and self._expected(notes.state, item.reading.oracle) is Verdict.ACCEPT
-        ]
-        if surprised and self._conditions(surprised) == {PodCondition.RECOVERED}:
+    def _require(self, notes: StateNotes, stop: RunStoppedError | None) -> None:
+        """Stop for what a gate found. The record is written all the same: what was read stays."""
+        if stop is not None:
             self._record(notes)
-            named = ", ".join(sorted({item.reading.oracle for item in surprised}))
-            raise RunStoppedError(
-                Outcome.HARNESS_TIMING_FAILURE,
-                f"{named} rejected while a pod was not Running that recovered by itself",
-            )
-
-    def _transient(self, notes: StateNotes) -> bool:
-        rejected = [item for item in notes.readings if item.reading.verdict is Verdict.REJECT]
-        return bool(rejected) and self._conditions(rejected) == {PodCondition.RECOVERED}
-
-    def _conditions(self, items: list[TimedReading]) -> set[PodCondition]:
-        timeline = self._ctx.sampler.timeline if self._ctx.sampler is not None else ()
-        return {
-            pods_during(
-                timeline,
-                begin=item.begin,
-                end=item.end,
-                slack=self._ctx.protocol.sampler_interval,
-            )
-            for item in items
-        }
-
-    def _expected(self, state: State, oracle: str) -> Verdict:
-        table = self._ctx.study.predictions
-        if table is None:
-            return Verdict.ACCEPT
-        return table.oracles[(self.run.mutant, state, oracle)]
+            raise stop
 
     def _capture(self, notes: StateNotes) -> None:
         ctx = self._ctx
@@ -414,13 +348,7 @@ class Driver:
     def _verify_activation(self, notes: StateNotes, when: str) -> None:
         results = activation.check(self._ctx)
         notes.activation += [(when, result) for result in results]
-        failed = [result for result in results if not result.holds]
-        if failed:
-            self._record(notes)
-            told = "; ".join(f"{result.criterion}: {result.observed}" for result in failed)
-            raise RunStoppedError(
-                Outcome.MUTANT_ACTIVATION_FAILURE, f"{self._ctx.mutant.id} is not active: {told}"
-            )
+        self._require(notes, gates.active(self._ctx, results))
 
     # -- the end ----------------------------------------------------------------------------
 

@@ -1,0 +1,94 @@
+"""The gates of a run: what must be so for the attempt to go on, and the outcome if it is not.
+
+Each takes what a state yielded and returns why the attempt stops, or None. Which graders are
+expected to accept stands in the frozen predictions; a study without them expects all to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_sremut.engine.classify import PodCondition, pods_during
+from pytest_sremut.engine.stops import RunStoppedError
+from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
+
+if TYPE_CHECKING:
+    from pytest_sremut.engine.activation import CriterionResult
+    from pytest_sremut.engine.context import RunContext
+    from pytest_sremut.engine.grading import TimedReading
+    from pytest_sremut.engine.recording import StateNotes
+
+__all__ = ["active", "control", "stable_harness"]
+
+
+def control(ctx: RunContext, notes: StateNotes, outcome: Outcome) -> RunStoppedError | None:
+    """In a healthy or restored state everything that is expected to accept does, or `outcome`.
+
+    A rejection only because a pod was coming up, as the sampler saw, is a timing failure instead.
+    """
+    problems = list(_control_problems(ctx, notes))
+    if not problems:
+        return None
+    rejected = [item for item in notes.readings if item.reading.verdict is Verdict.REJECT]
+    if rejected and _conditions(ctx, rejected) == {PodCondition.RECOVERED}:
+        outcome = Outcome.HARNESS_TIMING_FAILURE
+    return RunStoppedError(outcome, f"{notes.state.value} state: {'; '.join(problems).strip()}")
+
+
+def stable_harness(ctx: RunContext, notes: StateNotes) -> RunStoppedError | None:
+    """A predicted ACCEPT must not be a REJECT only because pods were still coming up."""
+    surprised = [
+        item
+        for item in notes.readings
+        if item.reading.verdict is Verdict.REJECT
+        and _expected(ctx, notes.state, item.reading.oracle) is Verdict.ACCEPT
+    ]
+    if not surprised or _conditions(ctx, surprised) != {PodCondition.RECOVERED}:
+        return None
+    named = ", ".join(sorted({item.reading.oracle for item in surprised}))
+    return RunStoppedError(
+        Outcome.HARNESS_TIMING_FAILURE,
+        f"{named} rejected while a pod was not Running that recovered by itself",
+    )
+
+
+def active(ctx: RunContext, results: Sequence[CriterionResult]) -> RunStoppedError | None:
+    """Every activation criterion holds."""
+    failed = [result for result in results if not result.holds]
+    if not failed:
+        return None
+    told = "; ".join(f"{result.criterion}: {result.observed}" for result in failed)
+    return RunStoppedError(
+        Outcome.MUTANT_ACTIVATION_FAILURE, f"{ctx.mutant.id} is not active: {told}"
+    )
+
+
+def _control_problems(ctx: RunContext, notes: StateNotes) -> Iterator[str]:
+    for item in notes.readings:
+        reading = item.reading
+        if _expected(ctx, notes.state, reading.oracle) is not Verdict.ACCEPT:
+            continue
+        if reading.verdict is not Verdict.ACCEPT:
+            reason = reading.reason or (reading.exception.message if reading.exception else "")
+            yield f"{reading.oracle} {reading.instrument} {reading.verdict} {reason}"
+    assert notes.contract is not None
+    if notes.contract.verdict is not ContractVerdict.PASS:
+        yield f"the contract rejects: {', '.join(sorted(notes.contract.violated))}"
+    assert notes.window is not None
+    window = notes.window.window
+    if window.failures or not window.complete:
+        yield f"workload: {window.failures} failures in {len(window.usable)} rounds"
+
+
+def _conditions(ctx: RunContext, items: Sequence[TimedReading]) -> set[PodCondition]:
+    timeline = ctx.sampler.timeline if ctx.sampler is not None else ()
+    slack = ctx.protocol.sampler_interval
+    return {pods_during(timeline, begin=item.begin, end=item.end, slack=slack) for item in items}
+
+
+def _expected(ctx: RunContext, state: State, oracle: str) -> Verdict:
+    table = ctx.study.predictions
+    if table is None:
+        return Verdict.ACCEPT
+    return table.oracles[(ctx.run.mutant, state, oracle)]
