@@ -69,7 +69,9 @@ def difference(
     for path, value in reachable(root, ours):
         known = before.get(path, {})
         for name, item in vars(value).items():
-            if name in known and known[name][0] is item and known[name][1] == _pickled(item):
+            same = name in known and known[name][0] is item
+            # What changed inside an object of the benchmark's is carried under its own path.
+            if same and (known[name][1] == _pickled(item) or _holds(item, ours)):
                 continue
             changed.setdefault(path, {})[name] = _carried(f"{type(value).__name__}.{name}", item)
     return changed
@@ -79,12 +81,17 @@ def restore(
     state: Mapping[str, Mapping[str, Mapping[str, Any]]], root: Any, ours: Callable[[type], bool]
 ) -> None:
     """Put carried attributes onto a new oracle. Raises HarnessError where it is built otherwise."""
-    objects = dict(reachable(root, ours))
     for path, attributes in state.items():
+        objects = dict(reachable(root, ours))  # anew: a parent's attribute may just have come
         if path not in objects:
             raise HarnessError(f"what was captured belongs to {path}, which this oracle lacks")
         for name, carried in attributes.items():
             setattr(objects[path], name, _opened(carried))
+
+
+def _holds(value: Any, ours: Callable[[type], bool]) -> bool:
+    """Whether it is one of the benchmark's objects, or a collection with one in it."""
+    return next(reachable(value, ours), None) is not None
 
 
 def _named(key: Any) -> bool:

@@ -1,0 +1,1 @@
+"""A benchmark in miniature."""

@@ -1,0 +1,56 @@
+"""Oracles that look at the cluster."""
+
+from minibench.harness.oracles.base import Grader
+
+
+class PodsRunning(Grader):
+    """Accepts while every pod runs and none is missing since the healthy state."""
+
+    def __init__(self, problem):
+        super().__init__(problem)
+        self.healthy = {}
+
+    def see_healthy(self):
+        self.healthy = {"pods": len(self._pods())}
+
+    def grade(self):
+        pods = self._pods()
+        running = all(pod.status.phase == "Running" for pod in pods)
+        print(f"{len(pods)} pods, {self.healthy} while healthy")
+        return {"solved": running and len(pods) >= self.healthy.get("pods", 0)}
+
+    def _pods(self):
+        return self.problem.cluster.core.list_namespaced_pod(self.problem.namespace).items
+
+
+class EndpointsReady(Grader):
+    """Accepts while the Service has a ready address on the port that the problem expects."""
+
+    def grade(self):
+        try:
+            return {"solved": self.has_ready_port()}
+        except Exception as error:
+            print(f"cannot grade: {error}")
+            return {"solved": False}
+
+    def has_ready_port(self):
+        port = self.problem.expected_port
+        endpoints = self.problem.cluster.core.read_namespaced_endpoints(
+            self.problem.broken_service, self.problem.namespace
+        )
+        return any(
+            subset.addresses and any(one.port == port for one in subset.ports)
+            for subset in endpoints.subsets or []
+        )
+
+
+class Meddler(Grader):
+    """Writes into the cluster while it grades."""
+
+    def grade(self):
+        core, namespace = self.problem.cluster.core, self.problem.namespace
+        core.create_namespaced_config_map(namespace, {"metadata": {"name": "meddler-was-here"}})
+        body = {"metadata": {"annotations": {"meddler": "yes"}}}
+        pod = core.list_namespaced_pod(namespace).items[0]
+        core.patch_namespaced_pod(pod.metadata.name, namespace, body)
+        return {"solved": True}

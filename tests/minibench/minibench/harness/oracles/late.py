@@ -1,0 +1,3 @@
+"""Loaded late."""
+
+ANSWER = True
