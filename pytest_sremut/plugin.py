@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_sremut import hookspecs
+from pytest_sremut.census_items import CensusItems, add_census_options, asks_for_census
 from pytest_sremut.options import Settings, add_options, asks_for_mutants, settings_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
+    add_census_options(parser)
 
 
 @pytest.hookimpl(trylast=True)
@@ -37,7 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "mutant: a cell of a mutation study (run × state × oracle); select to run audits"
     )
+    config.addinivalue_line(
+        "markers",
+        "census: a verdict about a benchmark's source; select to audit --sremut-benchmark",
+    )
     settings = settings_of(config)
+    if asks_for_census(config):
+        config.pluginmanager.register(CensusItems(config, settings), "sremut-census")
+        if config.args_source is not pytest.Config.ArgsSource.ARGS:
+            config.args = []  # the census collects nothing from disk
     asked = asks_for_mutants(config) or settings.adjudicate
     if asked and config.args_source is not pytest.Config.ArgsSource.ARGS:
         # Plain `pytest` runs the project's tests; `-m mutant` without a path means the audits.

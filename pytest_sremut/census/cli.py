@@ -44,10 +44,14 @@ def add_arguments(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     census.add_argument(
         "--overrides", metavar="FILE", type=Path, help="verdicts by hand, each with its reason"
     )
+    census.add_argument(
+        "--write-baseline", metavar="FILE", type=Path, help="write what is known from now on"
+    )
     census.set_defaults(run=_census)
 
 
 def _census(arguments: argparse.Namespace) -> int:
+    from pytest_sremut.census.baseline import baseline_text
     from pytest_sremut.census.model import Verdict
     from pytest_sremut.census.overrides import read_overrides
     from pytest_sremut.census.report import to_csv, to_json, to_markdown
@@ -72,6 +76,8 @@ def _census(arguments: argparse.Namespace) -> int:
             print(file)
     except OSError as error:
         raise UsageError(f"--output: {error.filename}: {error.strerror}") from None
+    if arguments.write_baseline is not None:
+        _write_baseline(arguments.write_baseline, baseline_text(census))
     for verdict in Verdict:
         print(f"{verdict.value:10} {census.count(verdict):4}")
     print(f"{'findings':10} {len(census.findings):4}")
@@ -80,6 +86,13 @@ def _census(arguments: argparse.Namespace) -> int:
             if problem in finding.problems and finding.subject.endswith(f":{oracle}"):
                 print(f"{problem} with {oracle}: {finding.sentence} ({finding.place})")
     return 0
+
+
+def _write_baseline(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--write-baseline: {error.filename}: {error.strerror}") from None
 
 
 def _pair(text: str) -> tuple[str, str]:
