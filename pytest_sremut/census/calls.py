@@ -33,7 +33,7 @@ from pytest_sremut.census.values import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["call", "call_node", "instantiate"]
+__all__ = ["call", "call_node", "define", "instantiate"]
 
 
 def call_node(m: Machine, node: ast.Call, frame: Frame) -> Value:
@@ -125,7 +125,7 @@ def _enter(m: Machine, func: Func, args: list[Value], kwargs: dict[str, Value]) 
         line=node.lineno,
         handlers=m.handlers,
     )
-    _bind(m, func, args, kwargs, frame)
+    _bind(func, args, kwargs, frame)
     if isinstance(node, ast.Lambda):
         frame.self = frame.self or _captured_self(func)
         m.stack.append(frame)
@@ -161,32 +161,42 @@ def _captured_self(func: Func) -> Value | None:
     return None
 
 
-def _bind(
-    m: Machine, func: Func, args: list[Value], kwargs: dict[str, Value], frame: Frame
-) -> None:
-    """Parameters from arguments; defaults are evaluated where the function was defined."""
+def define(m: Machine, func: Func, frame: Frame) -> Func:
+    """Evaluate a function's defaults where it is defined, as Python does."""
     from pytest_sremut.census.expressions import evaluate
 
     spec = func.node.args
     names = [arg.arg for arg in (*spec.posonlyargs, *spec.args)]
+    pairs = [*zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True)]
+    pairs += [
+        (arg.arg, default)
+        for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+        if default is not None
+    ]
+    func.defaults = {name: evaluate(m, default, frame) for name, default in pairs}
+    return func
+
+
+def _bind(func: Func, args: list[Value], kwargs: dict[str, Value], frame: Frame) -> None:
+    """Parameters from arguments."""
+    spec = func.node.args
+    names = [arg.arg for arg in (*spec.posonlyargs, *spec.args)]
     rest = dict(kwargs)
-    definition = Frame(module=func.module, scope=Scope(func.scope), line=func.node.lineno)
-    defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
     for index, name in enumerate(names):
         if index < len(args):
             frame.scope[name] = args[index]
             rest.pop(name, None)
         elif name in rest:
             frame.scope[name] = rest.pop(name)
-        elif name in defaults:
-            frame.scope[name] = evaluate(m, defaults[name], definition)
+        elif name in func.defaults:
+            frame.scope[name] = func.defaults[name]
         else:
             frame.scope[name] = Unknown(name)
-    for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+    for arg in spec.kwonlyargs:
         if arg.arg in rest:
             frame.scope[arg.arg] = rest.pop(arg.arg)
-        elif default is not None:
-            frame.scope[arg.arg] = evaluate(m, default, definition)
+        elif arg.arg in func.defaults:
+            frame.scope[arg.arg] = func.defaults[arg.arg]
         else:
             frame.scope[arg.arg] = Unknown(arg.arg)
     if spec.vararg is not None:

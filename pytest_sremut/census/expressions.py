@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, Final
 
-from pytest_sremut.census.calls import call_node
+from pytest_sremut.census.calls import call_node, define
 from pytest_sremut.census.comparing import compared, plain_constant
 from pytest_sremut.census.machine import Frame, Machine, Scope
 from pytest_sremut.census.objects import field_of, get_attr
@@ -223,7 +223,8 @@ def put(target: Dict, key: Value, value: Value, text: str = "key") -> None:
 
 
 def _lambda(m: Machine, node: ast.Lambda, frame: Frame) -> Value:
-    return Func(frame.module, node, frame.scope, owner=frame.func.owner if frame.func else None)
+    owner = frame.func.owner if frame.func else None
+    return define(m, Func(frame.module, node, frame.scope, owner=owner), frame)
 
 
 def _subscript(m: Machine, node: ast.Subscript, frame: Frame) -> Value:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from pytest_sremut.census.binding import assign, assign_item
+from pytest_sremut.census.calls import define
 from pytest_sremut.census.expressions import evaluate, iterate, truth
 from pytest_sremut.census.machine import Frame, Machine
 from pytest_sremut.census.objects import get_attr
@@ -293,7 +294,7 @@ def _raise(m: Machine, node: ast.Raise, frame: Frame) -> End:
 
 
 def _function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> End:
-    value: Value = Func(frame.module, node, frame.scope, name=node.name)
+    value: Value = define(m, Func(frame.module, node, frame.scope, name=node.name), frame)
     for decorator in reversed(node.decorator_list):
         value = _decorated(m, value, decorator, frame)
     frame.scope[node.name] = value

@@ -141,6 +141,7 @@ class Func(Value):
     owner: ClassV | None = None
     kind: str = ""  # static | class | property | ""
     name: str = "<lambda>"
+    defaults: dict[str, Value] = field(default_factory=dict)  # as they were at the definition
 
 
 @dataclass(slots=True, eq=False)
