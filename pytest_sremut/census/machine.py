@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_sremut.census.model import Effect, Place, Reason, Trail
 from pytest_sremut.census.values import (
     Const,
+    Dict,
     Ext,
     Func,
     KObj,
@@ -26,6 +27,7 @@ from pytest_sremut.census.values import (
     Root,
     Unknown,
     Value,
+    copied,
 )
 
 if TYPE_CHECKING:
@@ -104,6 +106,7 @@ class Machine:
     calls: set[Place] = field(default_factory=set)  # the functions that were entered
     comparisons: list[Comparison] = field(default_factory=list)
     written: set[str] = field(default_factory=set)  # constants that were written to the cluster
+    shared: list[tuple[dict[str, Value], dict[str, Value]]] = field(default_factory=list)
     stack: list[Frame] = field(default_factory=list)
     modules: dict[str, ModuleV] = field(default_factory=dict)
     files: dict[str, Value] = field(default_factory=dict)  # written during interpretation, by path
@@ -215,6 +218,44 @@ class Machine:
         finally:
             self.may -= 1
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Inside: the top level of a module or a class body is followed. It runs once, whoever
+        needs it first, so nothing of it may be recorded in that one's phase."""
+        kept = (self.effects, self.roots, self.trails, self.missing, self.calls, self.comparisons)
+        counts = (self.may, self.handlers, self.tries, self.sleeps, self.order)
+        self.effects, self.roots, self.trails, self.missing = [], [], [], []
+        self.calls, self.comparisons = set(), []
+        self.may = self.handlers = self.tries = 0
+        try:
+            yield
+        finally:
+            (self.effects, self.roots, self.trails, self.missing) = kept[:4]
+            (self.calls, self.comparisons) = kept[4:]
+            self.may, self.handlers, self.tries, self.sleeps, self.order = counts
+
+    def remember_shared(self, scope: dict[str, Value]) -> None:
+        """Note the lists and mappings that a module or class holds, as they are now."""
+        mutable: dict[str, Value] = {
+            name: value for name, value in scope.items() if isinstance(value, ListV | Dict)
+        }
+        if mutable:
+            self.shared.append((scope, mutable))
+            self._renew(scope, mutable)
+
+    def fresh_problem(self) -> None:
+        """Give the next problem the modules and classes as they were first: what one problem
+        appends to a class's list must not change the row of another."""
+        for scope, mutable in self.shared:
+            self._renew(scope, mutable)
+        self.files = {}
+        self.order = 0
+        self.fresh_phase()
+
+    def _renew(self, scope: dict[str, Value], mutable: dict[str, Value]) -> None:
+        for name, value in mutable.items():
+            scope[name] = copied(value)
+
     def fresh_phase(self) -> None:
         """Forget what was recorded, keep the heap: the next phase begins."""
         self.effects = []
@@ -247,14 +288,13 @@ class Machine:
         value.is_running = True
         frame = Frame(module=value, scope=scope)
         self.stack.append(frame)
-        saved = (self.may, self.handlers, self.tries)
-        self.may = self.handlers = self.tries = 0
-        try:
-            run_block(self, module.tree.body, frame)
-        finally:
-            self.may, self.handlers, self.tries = saved
-            self.stack.pop()
-            value.is_running = False
+        with self.aside():
+            try:
+                run_block(self, module.tree.body, frame)
+            finally:
+                self.stack.pop()
+                value.is_running = False
+        self.remember_shared(scope)
         return value
 
     def resolve(self, lazy: Lazy) -> Value:

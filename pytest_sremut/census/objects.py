@@ -42,10 +42,11 @@ def bases_of(m: Machine, cls: ClassV) -> list[Value]:
         cls.bases = []
         frame = Frame(module=cls.module, scope=Scope(cls.scope), line=cls.node.lineno)
         m.stack.append(frame)
-        try:
-            found = [evaluate(m, base, frame) for base in cls.node.bases]
-        finally:
-            m.stack.pop()
+        with m.aside():
+            try:
+                found = [evaluate(m, base, frame) for base in cls.node.bases]
+            finally:
+                m.stack.pop()
         for value in found:
             if isinstance(value, ClassV):
                 cls.bases.append(value)
@@ -89,13 +90,12 @@ def class_attrs(m: Machine, cls: ClassV) -> dict[str, Value]:
         cls.attrs = scope
         frame = Frame(module=cls.module, scope=scope, line=cls.node.lineno)
         m.stack.append(frame)
-        saved = (m.may, m.handlers, m.tries)
-        m.may = m.handlers = m.tries = 0
-        try:
-            run_block(m, cls.node.body, frame)
-        finally:
-            m.may, m.handlers, m.tries = saved
-            m.stack.pop()
+        with m.aside():
+            try:
+                run_block(m, cls.node.body, frame)
+            finally:
+                m.stack.pop()
+        m.remember_shared(scope)
         for value in scope.values():
             if isinstance(value, Func) and value.owner is None:
                 value.owner = cls
@@ -211,6 +211,7 @@ def _of_instance(m: Machine, inst: Inst, name: str, *, quiet: bool) -> Value:
     if foreign:
         base = foreign[0]
         if base.startswith("?"):
+            m.trail(Reason.MISSING_MODULE, f"base class {base[1:]} of {inst.cls.name}")
             return Unknown(f"{base[1:]}.{name}", is_trail=True)
         return Ext(f"{base}().{name}")
     if not quiet:
@@ -242,7 +243,9 @@ def _of_super(m: Machine, value: Super, name: str) -> Value:
         found = find_in_class(m, cls, name, after=value.after)
         if found is not None:
             return bind(m, found[1], value.self, found[0])
-        if any(path.startswith("?") for path in _foreign(m, cls)):
+        unknown = [path[1:] for path in _foreign(m, cls) if path.startswith("?")]
+        if unknown:
+            m.trail(Reason.MISSING_MODULE, f"base class {unknown[0]} of {cls.name}")
             return Unknown(name, is_trail=True)
     return Native(lambda _args, _kwargs: Const(None), name)
 

@@ -17,14 +17,13 @@ from pytest_sremut.census.values import (
     HOLE,
     Const,
     Dict,
-    KObj,
     ListV,
     Native,
     Partial,
     PathV,
-    Root,
     Unknown,
     Value,
+    copied,
 )
 
 __all__ = ["STANDARD"]
@@ -35,31 +34,7 @@ Kwargs = dict[str, Value]
 
 def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Value:
     value = args[0] if args else Unknown()
-    return _copied(value, {})
-
-
-def _copied(value: Value, roots: dict[int, Root], depth: int = 0) -> Value:
-    if depth > 30:
-        return value
-    if isinstance(value, KObj):
-        old = value.root
-        if id(old) not in roots:
-            roots[id(old)] = Root(
-                kind=old.kind,
-                namespace=old.namespace,
-                name=old.name,
-                place=old.place,
-                is_list=old.is_list,
-                reads=old.reads,  # reading the copy is reading what was read
-                writes=dict(old.writes),
-            )
-        return KObj(roots[id(old)], value.path, value.is_list)
-    if isinstance(value, Dict):
-        entries = {key: _copied(item, roots, depth + 1) for key, item in value.entries.items()}
-        return Dict(entries, value.is_open, value.kind, value.element)
-    if isinstance(value, ListV):
-        return ListV([_copied(item, roots, depth + 1) for item in value.items], value.is_open)
-    return value
+    return copied(value)
 
 
 def _first(m: Machine, args: Args, kwargs: Kwargs) -> Value:

@@ -111,8 +111,7 @@ class Survey:
     def follow(self, problem: str, factory: Value, place: Place, *, oracle: str = "") -> Followed:
         """One row. `oracle` names another oracle class to attach (a proposed pairing)."""
         m = self.machine
-        m.files = {}
-        m.fresh_phase()
+        m.fresh_problem()
         name = self.layout.registry.partition(":")[0]
         with self._deep(), self._top(name):
             made = self._phase(lambda: call(m, factory, [], {}))

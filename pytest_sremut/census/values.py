@@ -40,6 +40,7 @@ __all__ = [
     "Unknown",
     "Value",
     "camel",
+    "copied",
     "hole",
     "is_text",
     "join",
@@ -48,6 +49,7 @@ __all__ = [
 
 HOLE: Final = re.compile(r"⟦[^⟦⟧]*⟧")
 _MAX_ALTERNATIVES: Final = 8
+_DEEP: Final = 30
 
 
 class Value:
@@ -280,3 +282,32 @@ def join(values: list[Value]) -> Value:
     if not flat:
         return Const(None)
     return flat[0] if len(flat) == 1 else OneOf(flat[:_MAX_ALTERNATIVES])
+
+
+def copied(value: Value) -> Value:
+    """A deep copy of what can be changed; reading the copy of an object is reading the object."""
+    return _copied(value, {}, 0)
+
+
+def _copied(value: Value, roots: dict[int, Root], depth: int) -> Value:
+    if depth > _DEEP:
+        return value
+    if isinstance(value, KObj):
+        old = value.root
+        if id(old) not in roots:
+            roots[id(old)] = Root(
+                kind=old.kind,
+                namespace=old.namespace,
+                name=old.name,
+                place=old.place,
+                is_list=old.is_list,
+                reads=old.reads,  # reading the copy is reading what was read
+                writes=dict(old.writes),
+            )
+        return KObj(roots[id(old)], value.path, value.is_list)
+    if isinstance(value, Dict):
+        entries = {key: _copied(item, roots, depth + 1) for key, item in value.entries.items()}
+        return Dict(entries, value.is_open, value.kind, value.element)
+    if isinstance(value, ListV):
+        return ListV([_copied(item, roots, depth + 1) for item in value.items], value.is_open)
+    return value
