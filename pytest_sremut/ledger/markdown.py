@@ -46,7 +46,8 @@ def _head(ledger: Json) -> Iterator[str]:
     yield (
         "Every figure is computed from the records named at the end of its row; `sN` are listed "
         "with path and SHA-256 under *Sources*. Counts come before percentages, and only valid "
-        "attempts are counted. Nothing of nothing is no number: it is shown as –."
+        "attempts are counted. Nothing of nothing is no number: it is shown as –. Intervals: "
+        f"{code(ledger['interval'])}."
     )
     yield ""
     yield from table(
@@ -355,7 +356,7 @@ def _retained_cell(row: Json | None) -> str:
 
 def _quantities(study: Json) -> Iterator[str]:
     yield from _section(
-        "Predicted quantities (95 % Wilson score intervals)",
+        "Predicted quantities",
         ("quantity", "speaks of", "predicted", "matched", "interval", "compared", "sources"),
         (
             (

@@ -7,8 +7,7 @@ nothing else. Existing files are never overwritten; the same import twice change
 
 from __future__ import annotations
 
-from importlib.resources import as_file, files
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pytest_sremut.errors import EvidenceError, InputError
@@ -17,8 +16,8 @@ from pytest_sremut.evidence.identity import file_digests
 from pytest_sremut.ledger.document import checked
 from pytest_sremut.ledger.published.inputs import parse_input
 from pytest_sremut.ledger.published.records import SOURCE
+from pytest_sremut.ledger.published.shipped import definitions, shipped_study
 from pytest_sremut.study.canonical import canonical_json
-from pytest_sremut.study.load import load_study
 
 __all__ = ["import_file"]
 
@@ -40,9 +39,8 @@ def import_file(file: Path, directory: Path) -> tuple[str, int]:
             file=str(file), found=str(error.strerror), allowed="a readable file"
         ) from None
     source = parse_input(data, str(file))
-    path = PurePosixPath("audits", source.study, "study.yaml")
-    with as_file(files("pytest_sremut.ledger.published") / "definitions") as root:
-        study = load_study(root, path)
+    study = shipped_study(source.study)
+    with definitions() as root:
         records = source.records(study, file_digests(root, study.frozen))
         definition = {str(name): (root / name).read_bytes() for name in study.frozen.values()}
     where = f"published/{study.id}"

@@ -4,19 +4,20 @@
     published/<study>/<run>.json     sremut/published/v1, referring to it by SHA-256
 
 They hold no times of ours, no raw returned objects and no journal, because nobody gave any; every
-fact in them goes back to `source.json`. Reading them never raises for what they hold.
+fact in them goes back to `source.json`. Reading derives each record from its source once more, so
+one that was edited shows, and never raises for what they hold.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from errno import ENOENT
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_sremut.errors import EvidenceError
+from pytest_sremut.errors import EvidenceError, InputError
 from pytest_sremut.evidence.atomic import TEMPORARY
-from pytest_sremut.evidence.rawref import RawRef
 from pytest_sremut.ledger.document import checked
 from pytest_sremut.ledger.model import (
     DAMAGED,
@@ -28,6 +29,8 @@ from pytest_sremut.ledger.model import (
     StateFact,
     WindowFact,
 )
+from pytest_sremut.ledger.published.inputs import parse_input
+from pytest_sremut.ledger.published.shipped import shipped_study
 from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
 from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
 
@@ -53,23 +56,49 @@ def published_attempts(
     """
     facts: list[AttemptFact] = []
     problems: list[str] = []
+    by_study: dict[Path, list[Path]] = {}
     for path in published_files(directory):
-        if path.name == SOURCE:
-            continue
-        name = path.relative_to(directory).as_posix()
-        try:
-            data = path.read_bytes()
-            fact = _fact(_parsed(data, name), path.parent, name, digest, sha256(data))
-        except OSError as error:
-            told = f"{name}: cannot be read: {error.strerror}"
-        except EvidenceError as error:
-            told = str(error)
-        else:
-            facts.append(fact)
-            continue
-        problems.append(told)
-        facts.append(_damaged(path, digest, told))
+        by_study.setdefault(path.parent, []).append(path)
+    for parent, paths in sorted(by_study.items()):
+        expected, problem = _expected(parent)
+        # A run of which the source speaks has to have its record.
+        wanted = {parent / f"{run}.json" for run in expected}
+        for path in sorted({*paths, *wanted} - {parent / SOURCE}):
+            name = path.relative_to(directory).as_posix()
+            try:
+                facts.append(_read(path, name, digest, expected, problem))
+            except EvidenceError as error:
+                problems.append(str(error))
+                facts.append(_damaged(path, digest, str(error)))
     return tuple(facts), tuple(problems)
+
+
+def _expected(directory: Path) -> tuple[Mapping[str, Mapping[str, Any]], str]:
+    """What the source of a study's records gives, by run; or why it gives nothing."""
+    try:
+        source = parse_input((directory / SOURCE).read_bytes(), SOURCE)
+        records = source.records(shipped_study(source.study), {})
+    except OSError as error:
+        return {}, f"{SOURCE}: {'missing' if error.errno == ENOENT else error.strerror}"
+    except InputError as error:
+        return {}, str(error)
+    return {record["run"]: record for record in records}, ""
+
+
+def _read(
+    path: Path, name: str, digest: str, expected: Mapping[str, Mapping[str, Any]], problem: str
+) -> AttemptFact:
+    if problem:
+        raise EvidenceError(f"{name}: {problem}")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        told = "missing" if error.errno == ENOENT else f"cannot be read: {error.strerror}"
+        raise EvidenceError(f"{name}: {told}") from error
+    body = _parsed(data, name)
+    if {**expected.get(path.stem, {}), "files": body["files"]} != body:
+        raise EvidenceError(f"{name}: is not what {SOURCE} gives: it was edited after the import")
+    return _fact(body, name, digest, sha256(data))
 
 
 def _parsed(data: bytes, name: str) -> Mapping[str, Any]:
@@ -85,14 +114,7 @@ def _parsed(data: bytes, name: str) -> Mapping[str, Any]:
     return body
 
 
-def _fact(
-    body: Mapping[str, Any], directory: Path, name: str, digest: str, own: str
-) -> AttemptFact:
-    problem = RawRef.from_json(body["source"]).problem(directory)
-    if problem is not None:
-        raise EvidenceError(f"{name}: {problem}")
-    if name != f"published/{body['study']}/{body['run']}.json":
-        raise EvidenceError(f"{name}: speaks of {body['study']} {body['run']}")
+def _fact(body: Mapping[str, Any], name: str, digest: str, own: str) -> AttemptFact:
     record = Source(evidence=digest, path=name, sha256=own)
     raw = Source(
         evidence=digest,

@@ -75,7 +75,7 @@ def test_windows_and_quantities(judged_whole: Adjudicated) -> None:
     quantities = {q["id"]: q for q in study["quantities"]}
     assert (quantities["Q1"]["matched"], quantities["Q1"]["missed"]) == (9, 0)
     assert quantities["Q1"]["matched_interval_percent"] == [70.0855, 100]
-    assert quantities["Q3"]["compared"][0]["interval_percent"] == [8.2912, 12.0151]
+    assert quantities["Q3"]["compared"][0]["interval_percent"] == [8.2909, 12.0152]
     # A volume is no proportion of trials: it has no binomial interval.
     assert quantities["Q5"]["compared"][0]["interval_percent"] is None
 

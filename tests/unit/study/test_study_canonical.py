@@ -11,6 +11,7 @@ from pytest_sremut.study.canonical import (
     CanonicalError,
     canonical_json,
     canonical_sha256,
+    parse_with_encoder,
     sha256,
 )
 from pytest_sremut.study.verdict import Verdict
@@ -66,3 +67,55 @@ def test_a_value_inside_itself_is_named() -> None:
     endless.append(endless)
     with pytest.raises(CanonicalError, match="inside itself"):
         canonical_json(endless)
+
+
+@given(values)
+def test_the_encoder_that_comes_with_a_value_gives_its_canonical_bytes(value: object) -> None:
+    try:
+        data = canonical_json(value)
+    except CanonicalError:
+        return
+    parsed, encode = parse_with_encoder(data)
+    assert encode(parsed) == data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":1.0}',
+        b'{"a":1e2}',
+        b'{"a":-0}',
+        b'{"a": 1}',
+        b'{"b":1,"a":2}',
+        b'{"a":1,"a":1}',
+        b'{"a":"\\u00e9"}',
+        b'{"a":"\\u0041"}',
+        b'{"a":"\\/"}',
+        b'{"\\ud83d\\ude00":1,"\\uffff":2}',
+        b'{"a":9007199254740993}',
+        b'{"a":NaN}',
+        b'{"a":Infinity}',
+        b" 1",
+        b'"\\ud800"',
+    ],
+)
+def test_no_encoder_takes_other_bytes_for_canonical(data: bytes) -> None:
+    value, encode = parse_with_encoder(data)
+    try:
+        assert encode(value) != data
+    except CanonicalError:
+        return
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40).map(str.encode))
+def test_any_bytes_are_a_value_or_no_json(data: bytes) -> None:
+    try:
+        value, encode = parse_with_encoder(data)
+    except (ValueError, RecursionError):
+        return
+    try:
+        quick = encode(value)
+    except CanonicalError:
+        return
+    if quick == data:
+        assert canonical_json(value) == data
