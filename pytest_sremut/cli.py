@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _SELF_TEST_SECONDS = 30.0
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,8 +101,11 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _directory(name: str) -> Path:
-    if not name.replace("-", "").isalnum() or len(name) > 40:
-        raise UsageError(f"--name: found {name!r}; allowed: up to 40 letters, digits and hyphens")
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"--name: found {name!r}; allowed: up to 40 lower-case letters, digits and hyphens, "
+            "no hyphen at an end"
+        )
     from pytest_sremut.cluster.embedded import named_directory
 
     return named_directory(name)
@@ -109,12 +114,15 @@ def _directory(name: str) -> Path:
 def _options(arguments: argparse.Namespace) -> Options:
     from pytest_sremut.embedded import Options
 
+    port = getattr(arguments, "port", 0)
+    if not 0 <= port <= 65535:
+        raise UsageError(f"--port: found {port}; allowed: 0 to 65535")
     return Options(
         routing=arguments.routing,
         no_endpoints=arguments.no_endpoints,
         tools=arguments.tools,
         nodes=arguments.nodes,
-        port=getattr(arguments, "port", 0),
+        port=port,
     )
 
 
@@ -207,10 +215,14 @@ def _doctor(arguments: argparse.Namespace) -> int:
         print(json.dumps([asdict(check) for check in checks], indent=2))
     else:
         for check in checks:
-            print(f"{'OK  ' if check.ok else 'LACK'} {check.name}: {check.detail}")
+            # What is not needed may be missing: a study does without.
+            mark = "OK  " if check.ok else "LACK" if check.needed else "no  "
+            print(f"{mark} {check.name}: {check.detail}")
+            if check.step:
+                print(f"     failed to {check.step} (errno {check.errno})")
             if not check.ok and check.advice:
                 print(f"     {check.advice}")
-    return 0 if all(check.ok for check in checks) else 1
+    return 0 if all(check.ok or not check.needed for check in checks) else 1
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pytest_sremut.embedded import syscalls
 from pytest_sremut.embedded.processes import ProcessIdentity
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +60,17 @@ def require_clusters() -> None:
         if os.environ.get("SREMUT_REQUIRE_EMBEDDED") == "1":
             pytest.fail(told)
         pytest.skip(told)
+
+
+def no_namespaces() -> None:
+    """In the child: a user namespace in which no further namespace of any kind may be made."""
+    uid, gid = os.getuid(), os.getgid()
+    syscalls.unshare(syscalls.CLONE_NEWUSER)
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {uid} 1\n")
+    Path("/proc/self/gid_map").write_text(f"0 {gid} 1\n")
+    for kind in ("user", "net", "mnt", "pid"):
+        Path(f"/proc/sys/user/max_{kind}_namespaces").write_text("0")
 
 
 def make_project(directory: Path) -> Path:
