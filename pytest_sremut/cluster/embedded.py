@@ -38,7 +38,8 @@ def images() -> dict[str, Image]:
     from pytest_sremut.embedded import Image
 
     table = {name: Image(kind="python", module=m) for name, m in _PYTHON_IMAGES.items()}
-    table["busybox:1.36"] = Image(kind="commands")
+    for tag in ("1.36", "1.36.1"):  # the tag that floats and the release that it stood for
+        table[f"busybox:{tag}"] = Image(kind="commands")
     table["registry.k8s.io/pause:3.10"] = Image(kind="pause")
     return table
 

@@ -58,6 +58,11 @@ class ServiceAddresses:
         spec = service["spec"]
         if spec.get("type") == "ExternalName":
             return
+        for index, family in enumerate(spec.get("ipFamilies") or ()):
+            if family != "IPv4":
+                message = f'Invalid value: "{family}": not configured on this cluster'
+                cause = Cause(field=f"spec.ipFamilies[{index}]", message=message)
+                raise invalid("Service", service["metadata"]["name"], [cause])
         wanted = spec.get("clusterIP") or ""
         if wanted == "None":
             spec["clusterIPs"] = ["None"]
