@@ -38,7 +38,7 @@ __all__ = ["call", "call_node", "define", "instantiate"]
 
 def call_node(m: Machine, node: ast.Call, frame: Frame) -> Value:
     """The value of a call expression."""
-    from pytest_sremut.census.expressions import evaluate
+    from pytest_sremut.census.expressions import evaluate, iterate
 
     m.step()
     if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
@@ -50,7 +50,7 @@ def call_node(m: Machine, node: ast.Call, frame: Frame) -> Value:
     for arg in node.args:
         if isinstance(arg, ast.Starred):
             inner = evaluate(m, arg.value, frame)
-            args += inner.items if isinstance(inner, ListV) else []
+            args += iterate(m, inner)[0] if isinstance(inner, ListV | Dict) else []
         else:
             args.append(evaluate(m, arg, frame))
     kwargs: dict[str, Value] = {}

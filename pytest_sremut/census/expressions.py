@@ -182,9 +182,10 @@ def _list(m: Machine, node: ast.List | ast.Tuple | ast.Set, frame: Frame) -> Val
     for item in node.elts:
         if isinstance(item, ast.Starred):
             inner = evaluate(m, item.value, frame)
-            if isinstance(inner, ListV):
-                items += inner.items
-                is_open = is_open or inner.is_open
+            if isinstance(inner, ListV | Dict):
+                found, is_all = iterate(m, inner)
+                items += found
+                is_open = is_open or not is_all
             else:
                 is_open = True
         else:

@@ -69,8 +69,9 @@ def check(source: YamlFile, name: str) -> None:
     """Validate a file of this room against its schema. Raises InputError."""
     errors = list(validator_for("pytest_sremut.census", name).iter_errors(source.value))
     if errors:
-        told = [describe(error) for error in errors]
-        path, found, allowed = min(told, key=lambda one: source.place(*one[0]))
+        # Unknown keys first: a misspelt key also shows as a missing one.
+        told = [(one.validator != "additionalProperties", describe(one)) for one in errors]
+        _, (path, found, allowed) = min(told, key=lambda one: (one[0], source.place(*one[1][0])))
         raise source.error(path, found=found, allowed=allowed)
 
 

@@ -87,7 +87,7 @@ def _take_documents(text: str) -> tuple[str, dict[str, str]]:
 
 def _tokens(text: str) -> list[str]:
     text = re.sub(r"\\\n", " ", text)
-    text = re.sub(r"\$?\(\([^()]*\)\)", " 0 ", text)
+    text = re.sub(r"\$?\(\([^()]*\)\)", "0", text)
     text = re.sub(r"\d?>&\d|&>\s*/dev/null|\d?>\s*/dev/null", " ", text)
     tokens: list[str] = []
     for row in _rows(text):
