@@ -112,6 +112,8 @@ class Api:
                 return podcalls.log_call(registry, request, found)
             case "exec":
                 return podcalls.exec_call(registry, request, found)
+            case "attach":
+                return podcalls.exec_call(registry, request, found, attach=True)
             case "portforward":
                 return podcalls.forward_call(registry, request, found)
         raise resource_missing()
@@ -123,7 +125,7 @@ class Api:
             if self._find(request, parts) is None:
                 raise UnknownPathError
             raise method_not_allowed()
-        if not user.is_admin and path not in self.authorizer.open_paths:
+        if not self.authorizer.may_read(user, path):
             raise ApiStatus(
                 403,
                 "Forbidden",

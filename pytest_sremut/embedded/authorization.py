@@ -128,9 +128,18 @@ class Authorizer:
     """Decides by the roles and bindings that a registry holds."""
 
     open_paths = frozenset(("/healthz", "/livez", "/readyz", "/version", "/version/"))
+    # Of everybody who is known at all, as the role system:discovery has it.
+    discovery_paths = ("/api", "/apis", "/openapi")
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+
+    def may_read(self, user: User, path: str) -> bool:
+        """Whether `user` may read a path that is no resource."""
+        if user.is_admin or path in self.open_paths:
+            return True
+        found = any(path == root or path.startswith(f"{root}/") for root in self.discovery_paths)
+        return found and "system:authenticated" in user.groups
 
     def check(self, user: User, attributes: Attributes) -> None:
         """Refuse what `user` may not do.

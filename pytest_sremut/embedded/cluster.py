@@ -10,12 +10,14 @@ import contextlib
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import kubeconfig
 from .failure import EmbeddedError
 from .processes import ProcessIdentity
 
@@ -35,7 +37,7 @@ class EmbeddedCluster:
         directory: its directory: kubeconfig, daemon log, state.
         name, context: its name, and the kubeconfig's context, ``sremut-NAME``.
         kubeconfig: path of the kubeconfig, mode 0600.
-        server: ``http://127.0.0.1:PORT``.
+        server: ``https://127.0.0.1:PORT``.
         pid: the outermost process of the cluster.
     """
 
@@ -139,11 +141,17 @@ class EmbeddedCluster:
 
     def _get(self, path: str, *, timeout: float) -> dict[str, Any]:
         # No proxy: the address is our own loopback, whatever the environment says.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(self.server + path, timeout=timeout) as answer:
+            token, root = kubeconfig.credentials(self.kubeconfig)
+            opener = urllib.request.build_opener(
+                urllib.request.ProxyHandler({}),
+                urllib.request.HTTPSHandler(context=ssl.create_default_context(cadata=root)),
+            )
+            request = urllib.request.Request(self.server + path)
+            request.add_header("Authorization", f"Bearer {token}")
+            with opener.open(request, timeout=timeout) as answer:
                 document: dict[str, Any] = json.load(answer)
-        except (urllib.error.URLError, OSError, ValueError) as error:
+        except (urllib.error.URLError, OSError, ValueError, LookupError) as error:
             advice = f"See {self.directory / LOG_FILE}."
             if not self.alive():
                 advice = f"Its process {self.pid} is gone. {advice}"

@@ -31,7 +31,11 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonConfig:
-    """Everything that the daemon has to know; file descriptor numbers are inherited ones."""
+    """Everything that the daemon has to know; file descriptor numbers are inherited ones.
+
+    token: the bearer token of the admin; empty lets everybody in.
+    identity: the PEM texts of a `ServerIdentity`.
+    """
 
     directory: str
     name: str
@@ -42,6 +46,8 @@ class DaemonConfig:
     ready: int
     lock: int
     options: Options
+    token: str = ""
+    identity: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[str, Image] = field(default_factory=dict)
 
     def to_json(self) -> str:

@@ -31,6 +31,7 @@ AGGREGATED = "apidiscovery.k8s.io"
 VERSION = "v1.36.2"
 
 _SUBRESOURCES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "attach": ("", "", "PodAttachOptions", ("create", "get")),
     "binding": ("", "", "Binding", ("create",)),
     "eviction": ("policy", "v1", "Eviction", ("create",)),
     "exec": ("", "", "PodExecOptions", ("create", "get")),

@@ -31,6 +31,8 @@ from .requests import Answer, ExecCall, ForwardCall, LogCall, Request, Response,
 from .runtime import PodRuntime
 
 if TYPE_CHECKING:
+    import ssl
+
     from aiohttp import web
 
 __all__ = ["ApiServer"]
@@ -69,7 +71,7 @@ class ApiServer:
         self._selftest = selftest
         self._runner: Any = None
 
-    async def serve(self, sock: socket.socket) -> None:
+    async def serve(self, sock: socket.socket, *, tls: ssl.SSLContext | None = None) -> None:
         """Begin to answer on `sock`, bound or listening; may be called for several sockets."""
         from aiohttp import web
 
@@ -79,7 +81,7 @@ class ApiServer:
             )
             self._runner = web.ServerRunner(server, shutdown_timeout=0.2)
             await self._runner.setup()
-        await web.SockSite(self._runner, sock, backlog=1024).start()
+        await web.SockSite(self._runner, sock, backlog=1024, ssl_context=tls).start()
 
     async def stop(self) -> None:
         """End every conversation and close the sockets."""
@@ -236,8 +238,8 @@ async def _stream_watch(http: web.BaseRequest, call: WatchCall) -> web.StreamRes
     unsubscribe = call.watch.open(send)
     loop = asyncio.get_running_loop()
     end = loop.time() + call.timeout
-    next_bookmark = loop.time() + min(BOOKMARK_SECONDS, max(call.timeout - 1.0, 0.0))
-    if not call.watch.bookmarks:
+    next_bookmark = loop.time() + min(BOOKMARK_SECONDS, call.timeout - 1.0)
+    if not call.watch.bookmarks or call.timeout <= 2.0:  # a short watch ends without one
         next_bookmark = end + 1.0
     try:
         await response.prepare(http)

@@ -11,7 +11,8 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import datetime
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -22,6 +23,7 @@ from .execs import ExecSession
 from .images import ImageRegistry
 from .jsonvalue import JsonObject, parse_time
 from .kubelet_container import ContainerLoop, Node
+from .kubelet_logs import LogStream
 from .kubelet_pod import PodWorker
 from .kubelet_probes import connect_failure
 from .registry import Event, Registry
@@ -71,11 +73,17 @@ class PodAddresses:
                 return
 
 
+def _no_token(_namespace: str, _account: str) -> str:
+    return ""
+
+
 class Kubelet:
     """Runs pods and implements the API's pod runtime.
 
     node_addresses: the address of every node by name.
     run, directory: the cluster's run directory and its whole directory.
+    issue_token: a new token for the service account of that namespace and name; without it pods
+        get an empty one.
     """
 
     def __init__(
@@ -90,7 +98,9 @@ class Kubelet:
         directory: Path,
         dns: str,
         domain: str,
+        issue_token: Callable[[str, str], str] = _no_token,
     ) -> None:
+        self._issue_token = issue_token
         self._registry = registry
         self._zygote = zygote
         self._node = Node(registry=registry, zygote=zygote, images=images, now=registry.now)
@@ -159,6 +169,9 @@ class Kubelet:
             host_ip=self._node_addresses[node],
             dns=self._dns,
             domain=self._domain,
+            token=self._issue_token(
+                pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName") or "default"
+            ),
             on_gone=lambda: self._forget(uid),
         )
 
@@ -201,10 +214,19 @@ class Kubelet:
             return await ExecSession.start(self._zygote, request, stdin=stdin, tty=tty)
         except StartError as error:
             raise errors.internal(
-                "error executing command in container: failed to exec in container: failed to "
-                f"start exec: OCI runtime exec failed: exec failed: unable to start container "
-                f"process: {error}"
+                "Internal error occurred: error executing command in container: failed to exec in "
+                f'container: failed to start exec "{secrets.token_hex(32)}": OCI runtime exec '
+                f"failed: exec failed: unable to start container process: {error}"
             ) from error
+
+    async def attach(self, namespace: str, pod: str, container: str) -> LogStream:
+        """Follow a container's output from now on; raises ApiStatus."""
+        _, loop = self._find(namespace, pod, container)
+        if loop.log is None or loop.process is None:
+            raise errors.bad_request(
+                f"container {loop.name} not found in pod {pod}_{namespace}: it does not run"
+            )
+        return LogStream(loop.log)
 
     def logs(
         self,

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Literal
 
 LIMIT = 10 * 1024 * 1024
 LONGEST_LINE = 256 * 1024
@@ -132,6 +133,34 @@ class LogBuffer:
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+class LogStream:
+    """A container's output from now on, as an attached client sees it; input is not taken."""
+
+    def __init__(self, log: LogBuffer) -> None:
+        self._pieces = log.read(follow=True, tail_lines=0)
+
+    async def read(self) -> tuple[Literal["stdout", "stderr"], bytes] | None:
+        """The next piece; None when the container has ended."""
+        piece = await anext(self._pieces, None)
+        return None if piece is None else ("stdout", piece)
+
+    async def write(self, data: bytes) -> None:
+        """Containers run without standard input: there is nobody to take it."""
+
+    async def close_stdin(self) -> None:
+        """There is none."""
+
+    async def wait(self) -> int:
+        """The conversation ended well; how the container ended is in the pod's status."""
+        return 0
+
+    def resize(self, width: int, height: int) -> None:
+        """There is no terminal."""
+
+    def kill(self) -> None:
+        """The container goes on without the client."""
 
 
 class LogPipe:

@@ -12,7 +12,6 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +26,11 @@ from .kubelet_volumes import MountError, PodVolumes
 from .rootfs import NSSWITCH, Binding, RootSpec
 
 MOUNT_RETRY = 10.0
+_HOSTS = (
+    "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"
+    "::1\tlocalhost ip6-localhost ip6-loopback\nfe00::0\tip6-localnet\n"
+    "fe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n"
+)
 
 
 class Addresses(Protocol):
@@ -51,6 +55,7 @@ class PodWorker:
         host_ip: str,
         dns: str,
         domain: str,
+        token: str,
         on_gone: Callable[[], None],
     ) -> None:
         self._node = node
@@ -65,9 +70,7 @@ class PodWorker:
         self.uid: str = pod["metadata"]["uid"]
         self.namespace: str = pod["metadata"]["namespace"]
         self.name: str = pod["metadata"]["name"]
-        self._volumes = PodVolumes(
-            run / "pods" / self.uid, node.registry, token=secrets.token_urlsafe(48)
-        )
+        self._volumes = PodVolumes(run / "pods" / self.uid, node.registry, token=token)
         spec = pod["spec"]
         policy = spec.get("restartPolicy", "Always")
         init_policy = "Never" if policy == "Never" else "OnFailure"
@@ -140,7 +143,7 @@ class PodWorker:
             run=str(self._run_directory),
             files={
                 "/etc/resolv.conf": self._resolv_conf(),
-                "/etc/hosts": f"127.0.0.1\tlocalhost\n{self._pod_ip}\t{name}\n",
+                "/etc/hosts": self._hosts(name),
                 "/etc/hostname": f"{name}\n",
                 "/etc/nsswitch.conf": NSSWITCH,
             },
@@ -294,6 +297,15 @@ class PodWorker:
                 pod["status"] = pod_status(pod, facts, now)
 
         self._node.registry.mutate("pods", self.namespace, self.name, write, subresource="status")
+
+    def _hosts(self, name: str) -> str:
+        lines = [_HOSTS, f"{self._pod_ip}\t{name}\n"]
+        aliases = self._pod["spec"].get("hostAliases") or []
+        if aliases:
+            lines.append("\n# Entries added by HostAliases.\n")
+        for alias in aliases:
+            lines.append("\t".join([alias["ip"], *(alias.get("hostnames") or [])]) + "\n")
+        return "".join(lines)
 
     def _resolv_conf(self) -> str:
         spec = self._pod["spec"]

@@ -17,6 +17,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import select
 import socket
 import subprocess
@@ -24,10 +25,13 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from . import kubeconfig
+from . import certificates, kubeconfig
+from .addresses import API_ADDRESS, NODE_ADDRESS
 from .cluster import (
     CLOSE_GRACE,
     KUBECONFIG_FILE,
@@ -45,6 +49,15 @@ from .processes import ProcessIdentity
 __all__ = ["EmbeddedCluster", "attach", "up"]
 
 LOCK_FILE = "lock"
+# How pods and the machine reach the API.
+API_ADDRESSES = ("127.0.0.1", API_ADDRESS, NODE_ADDRESS)
+API_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
 MAX_NODES = 100
 _NAME = re.compile(r"\A[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?\Z")
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
@@ -67,11 +80,25 @@ def up(
     directory = directory.absolute()
     _check(name, images, options)
     with _Lock(directory) as lock, _listen(options.port) as listener:
-        server = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        kubeconfig.write(directory / KUBECONFIG_FILE, name=name, server=server)
+        server = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        token = secrets.token_urlsafe(32)
+        identity = certificates.create(
+            now=datetime.now(UTC), addresses=API_ADDRESSES, names=API_NAMES
+        )
+        kubeconfig.write(
+            directory / KUBECONFIG_FILE, name=name, server=server, token=token, root=identity.root
+        )
         (directory / STATE_FILE).unlink(missing_ok=True)
         start = _Start(directory, name=name, server=server, timeout=timeout)
-        return start.run(images, options, detach=detach, listener=listener, lock=lock.handle)
+        return start.run(
+            images,
+            options,
+            detach=detach,
+            listener=listener,
+            lock=lock.handle,
+            token=token,
+            identity=identity,
+        )
 
 
 def attach(directory: Path) -> EmbeddedCluster:
@@ -182,6 +209,8 @@ class _Start:
         detach: bool,
         listener: socket.socket,
         lock: int,
+        token: str,
+        identity: certificates.ServerIdentity,
     ) -> EmbeddedCluster:
         ours, theirs = socket.socketpair()
         config = DaemonConfig(
@@ -194,6 +223,8 @@ class _Start:
             ready=self._ready_writer,
             lock=lock,
             options=options,
+            token=token,
+            identity=asdict(identity),
             images=images,
         )
         try:

@@ -45,8 +45,10 @@ def log_call(registry: Registry, request: Request, route: Route) -> LogCall:
     )
 
 
-def exec_call(registry: Registry, request: Request, route: Route) -> ExecCall:
-    """Read a request to run a command.
+def exec_call(
+    registry: Registry, request: Request, route: Route, *, attach: bool = False
+) -> ExecCall:
+    """Read a request to run a command, or to follow what the container says by itself.
 
     Raises:
         ApiStatus: 400 or 404.
@@ -54,7 +56,7 @@ def exec_call(registry: Registry, request: Request, route: Route) -> ExecCall:
     pod = _pod(registry, route)
     container = _container(pod, request.first("container"))
     argv = tuple(request.every("command"))
-    if not argv:
+    if not argv and not attach:
         raise bad_request("you must specify at least 1 command for the container")
     streams = {name: request.flag(name) for name in ("stdin", "stdout", "stderr", "tty")}
     if not any(streams[name] for name in ("stdin", "stdout", "stderr")):
@@ -63,7 +65,7 @@ def exec_call(registry: Registry, request: Request, route: Route) -> ExecCall:
         namespace=route.namespace,
         pod=route.name,
         container=container,
-        argv=argv,
+        argv=() if attach else argv,
         stdin=streams["stdin"],
         stdout=streams["stdout"],
         stderr=streams["stderr"] and not streams["tty"],

@@ -119,7 +119,11 @@ class LogCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecCall:
-    """Run a command in a container and speak with it over a WebSocket."""
+    """Run a command in a container and speak with it over a WebSocket.
+
+    Attributes:
+        argv: the command; empty to follow the container's own output.
+    """
 
     namespace: str
     pod: str

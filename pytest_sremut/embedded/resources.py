@@ -105,7 +105,7 @@ def _resource(
 
 _CREATE_ONLY = ("create",)
 _NO_COLLECTION = ("create", "delete", "get", "list", "patch", "update", "watch")
-_POD_SUB = "binding eviction exec log portforward status"
+_POD_SUB = "attach binding eviction exec log portforward status"
 _AUTHN = "authentication.k8s.io/v1"
 _AUTHZ = "authorization.k8s.io/v1"
 _RBAC = "rbac.authorization.k8s.io/v1"

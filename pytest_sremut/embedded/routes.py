@@ -27,6 +27,7 @@ _SUB_METHODS = {
     "token": {"POST": "create"},
     "log": {"GET": "get"},
     "exec": {"GET": "get", "POST": "create"},
+    "attach": {"GET": "get", "POST": "create"},
     "portforward": {"GET": "get", "POST": "create"},
 }
 

@@ -46,6 +46,9 @@ class PodRuntime(Protocol):
     ) -> ExecStream:
         """Run a command in a container."""
 
+    async def attach(self, namespace: str, pod: str, container: str) -> ExecStream:
+        """Follow the output of a running container from now on; it takes no input."""
+
     def logs(
         self,
         namespace: str,

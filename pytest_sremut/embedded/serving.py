@@ -27,6 +27,7 @@ from typing import Any
 
 from . import execs, selftest, tools
 from .addresses import API_ADDRESS, DNS_ADDRESS, NODE_ADDRESS, ClusterAddresses
+from .certificates import ServerIdentity
 from .config import DaemonConfig
 from .controllers import ControllerManager
 from .dns import DnsServer
@@ -121,7 +122,10 @@ class Cluster:
         self.nodes = {
             name: str(IPv4Address(NODE_ADDRESS) + number) for number, name in enumerate(names)
         }
-        self.controllers = ControllerManager(self.registry, node_names=names)
+        self._identity = ServerIdentity(**config.identity)
+        self.controllers = ControllerManager(
+            self.registry, node_names=names, root_ca=self._identity.root
+        )
         self.dns = DnsServer(self.registry, domain=DOMAIN)
         self.router = Router(
             self.registry,
@@ -139,11 +143,19 @@ class Cluster:
             directory=self._directory,
             dns=DNS_ADDRESS,
             domain=DOMAIN,
+            issue_token=self._issue_token,
         )
         self.api = ApiServer(
-            self.registry, self.kubelet, status=self.status, selftest=self.selftest
+            self.registry,
+            self.kubelet,
+            token=config.token,
+            status=self.status,
+            selftest=self.selftest,
         )
         self._report: asyncio.Task[SelfTestReport] | None = None
+
+    def _issue_token(self, namespace: str, account: str) -> str:
+        return self.api.tokens.issue(namespace, account)
 
     def defect(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Keep what went wrong in a task or callback: it belongs into the status."""
@@ -169,9 +181,10 @@ class Cluster:
         except (OSError, RoutingError) as error:
             number = error.errno if isinstance(error, OSError) else None
             raise EmbeddedError(f"start DNS and Service routing: {error}", errno=number) from error
-        await self.api.serve(socket.socket(fileno=self._config.listener))
+        tls = self._identity.context(self._run)
+        await self.api.serve(socket.socket(fileno=self._config.listener), tls=tls)
         for address, port in ((NODE_ADDRESS, API_PORT), (API_ADDRESS, 443)):
-            await self.api.serve(_listen(address, port))
+            await self.api.serve(_listen(address, port), tls=tls)
         self.zygote.imported.add_done_callback(self._imported)
         self._report = asyncio.create_task(self._self_test(), name="self-test")
 

@@ -43,14 +43,17 @@ async def serve_exec(
     """
     _check_upgrade(http)
     try:
-        stream = await runtime.exec(
-            call.namespace,
-            call.pod,
-            call.container,
-            list(call.argv),
-            stdin=call.stdin,
-            tty=call.tty,
-        )
+        if call.argv:
+            stream = await runtime.exec(
+                call.namespace,
+                call.pod,
+                call.container,
+                list(call.argv),
+                stdin=call.stdin,
+                tty=call.tty,
+            )
+        else:
+            stream = await runtime.attach(call.namespace, call.pod, call.container)
     except ApiStatus as status:
         if status.code < 500:
             raise

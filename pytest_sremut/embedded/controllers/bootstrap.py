@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ..jsonvalue import JsonObject
 from ..registry import SYSTEM_NAMESPACES, Registry
+from .clusterroles import CLUSTER_ROLES
 from .node import FIRST_NODE_ADDRESS, create_nodes
 from .serviceports import SERVICE_NAME
 
@@ -65,6 +66,18 @@ def bootstrap(
     for name in SYSTEM_NAMESPACES:
         if registry.get("namespaces", "", name) is None:
             registry.create("namespaces", "", {"metadata": {"name": name}})
+    for name, rules in CLUSTER_ROLES.items():
+        if registry.get("clusterroles.rbac.authorization.k8s.io", "", name) is None:
+            role = {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRole",
+                "metadata": {
+                    "name": name,
+                    "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+                },
+                "rules": rules,
+            }
+            registry.create("clusterroles.rbac.authorization.k8s.io", "", role)
     create_nodes(registry, node_names)
     kubernetes = _Server(
         namespace="default",
