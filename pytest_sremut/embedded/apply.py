@@ -34,6 +34,10 @@ from .schema import Field, Type, types
 __all__ = ["apply_object"]
 
 
+CLIENT_MANAGER = "kubectl"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
 def apply_object(
     type_: Type,
     live: JsonObject,
@@ -67,6 +71,8 @@ def apply_object(
         if left:
             kept.append(entry if left == owned else {**entry, "fieldsV1": tree(left)})
     _merge(type_, result, applied)
+    if manager == CLIENT_MANAGER and _noted(live) is not None:
+        result["metadata"]["annotations"][LAST_APPLIED] = _note(applied)
     previous = entry_paths(mine) if mine is not None else set()
     held = {path for entry in kept for path in entry_paths(entry)}
     for path in sorted(previous - wanted - held, key=len, reverse=True):
@@ -78,6 +84,21 @@ def apply_object(
         kept.insert(0, new_entry(result, fields, manager=manager, operation="Apply", time=time))
     store_entries(result, kept)
     return result
+
+
+def _noted(value: JsonObject) -> Any:
+    return (value["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+
+
+def _note(applied: JsonObject) -> str:
+    """What kubectl's client-side apply would note: so that one can go back to it."""
+    body = clone(applied)
+    body["metadata"].pop("managedFields", None)
+    (body["metadata"].get("annotations") or {}).pop(LAST_APPLIED, None)
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    for char in "<>&":  # as the real server's encoder does
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text + "\n"
 
 
 def _refuse_conflicts(others: list[JsonObject], contested: set[Path]) -> None:

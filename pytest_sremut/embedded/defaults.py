@@ -19,6 +19,7 @@ from .resources import Resource
 
 __all__ = ["apply", "keep_addresses", "prepare_create"]
 
+PROTECTION = "kubernetes.io/pvc-protection"
 DEFAULT_SHARE = "25%"
 
 
@@ -37,6 +38,10 @@ def prepare_create(table: Resource, value: JsonObject) -> None:
         annotations = value["metadata"].setdefault("annotations", {})
         if isinstance(annotations, dict):
             annotations["deprecated.daemonset.template.generation"] = "1"
+    elif table.key == "persistentvolumeclaims":
+        held = value["metadata"].get("finalizers") or []
+        if isinstance(held, list) and PROTECTION not in held:
+            value["metadata"]["finalizers"] = [*held, PROTECTION]
     elif table.key == "secrets":
         _fold_string_data(value)
 

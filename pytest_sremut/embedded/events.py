@@ -3,12 +3,15 @@
 Rules kept here:
 
 * the same event about the same object counts up instead of being written again;
+* after ten events that differ in their message only, the next ones within ten minutes are told
+  together, as "(combined from similar events)", as recorders do;
 * an event that cannot be written (its namespace is going) is dropped, as recorders do.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from .errors import ApiStatus
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["EventRecorder"]
 
 NODE_COMPONENTS = frozenset({"kubelet", "kube-proxy"})
+INSTANCES = {"default-scheduler": "default-scheduler-node-1"}
 REMEMBERED = 4096
+SIMILAR = 10
+SIMILAR_FOR = timedelta(minutes=10)
 
 
 class EventRecorder:
@@ -29,6 +35,7 @@ class EventRecorder:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._names: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        self._similar: OrderedDict[tuple[str, ...], tuple[set[str], datetime]] = OrderedDict()
 
     def record(
         self,
@@ -43,16 +50,18 @@ class EventRecorder:
         """See `Registry.record_event`."""
         metadata = involved["metadata"]
         namespace = metadata.get("namespace") or "default"
-        identity = (
+        alike = (
             namespace,
             str(metadata.get("uid") or metadata.get("name", "")),
-            field_path,
             type,
             reason,
-            message,
             component,
         )
-        if self._count_up(namespace, self._names.get(identity, "")):
+        combined = self._one_of_many(alike, message)
+        identity = (*alike, field_path, "" if combined else message)
+        if combined:
+            message = f"(combined from similar events): {message}"
+        if self._count_up(namespace, self._names.get(identity, ""), message):
             self._names.move_to_end(identity)
             return
         body = _event(involved, component, field_path)
@@ -76,12 +85,29 @@ class EventRecorder:
         if len(self._names) > REMEMBERED:
             self._names.popitem(last=False)
 
-    def _count_up(self, namespace: str, name: str) -> bool:
+    def _one_of_many(self, alike: tuple[str, ...], message: str) -> bool:
+        """Whether so many different ones came lately that this one is told with others."""
+        now = self._registry.now()
+        messages, last = self._similar.get(alike, (set(), now))
+        if now - last > SIMILAR_FOR:
+            messages = set()
+        messages.add(message)
+        self._similar[alike] = (messages, now)
+        self._similar.move_to_end(alike)
+        if len(self._similar) > REMEMBERED:
+            self._similar.popitem(last=False)
+        if len(messages) <= SIMILAR:
+            return False
+        messages.pop()  # it stays full, and does not grow
+        return True
+
+    def _count_up(self, namespace: str, name: str, message: str) -> bool:
         event = self._registry.get("events", namespace, name) if name else None
         if event is None:
             return False
         value = clone(event)
         value["count"] = int(event.get("count") or 1) + 1
+        value["message"] = message
         value["lastTimestamp"] = timestamp(self._registry.now())
         self._registry.update("events", value)
         return True
@@ -109,5 +135,5 @@ def _event(involved: JsonObject, component: str, field_path: str) -> JsonObject:
         "count": 1,
         "eventTime": None,
         "reportingComponent": component,
-        "reportingInstance": host,
+        "reportingInstance": INSTANCES.get(component, host),
     }

@@ -220,7 +220,9 @@ class ContainerLoop:
         record.state = {"running": {"startedAt": timestamp(now)}}
         spec = self._spec()
         record.started = not spec.get("startupProbe")
-        record.ready = record.started and not spec.get("readinessProbe")
+        # An init container is ready when it has succeeded; a sidecar as any other container.
+        passing = self._init and self._policy != "Always"
+        record.ready = record.started and not passing and not spec.get("readinessProbe")
         self._event("Normal", "Started", "Container started")
         self._view.touch()
         if record.started:

@@ -78,6 +78,9 @@ class PodVolumes:
             path.mkdir(exist_ok=True)
             path.chmod(0o777)
             return path
+        claim = volume.get("persistentVolumeClaim")
+        if claim is not None:
+            return self._claimed(pod, name, claim.get("claimName", ""))
         try:
             files = list(self._files(pod, volume))
         except ConfigError as error:
@@ -91,6 +94,16 @@ class PodVolumes:
             target.write_bytes(content)
             target.chmod(mode)
         fresh.rename(path)
+        return path
+
+    def _claimed(self, pod: JsonObject, volume: str, name: str) -> Path:
+        """The directory of a claim, which outlives the pod."""
+        found = self._registry.get("persistentvolumeclaims", pod["metadata"]["namespace"], name)
+        if found is None or not found["spec"].get("volumeName"):
+            raise MountError(volume, f'persistentvolumeclaim "{name}" is not bound')
+        path = self._folder.parent.parent / "claims" / str(found["metadata"]["uid"])
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o777)
         return path
 
     def _files(self, pod: JsonObject, volume: JsonObject) -> Iterator[tuple[str, bytes, int]]:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from .errors import forbidden
 from .jsonvalue import JsonObject
 from .quantity import canonical, parse
-from .resources import Resource
+from .resources import RESOURCES, Resource
 
 if TYPE_CHECKING:
     from .registry import Registry
 
-__all__ = ["apply_limit_ranges", "check_quotas"]
+__all__ = ["apply_limit_ranges", "check_quotas", "usage"]
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 COUNTED = {
@@ -165,6 +165,16 @@ def check_quotas(registry: Registry, table: Resource, value: JsonObject) -> None
                 f"used: {_pairs(over, used)}, limited: "
                 + ",".join(f"{key}={hard[key]}" for key in over),
             )
+
+
+def usage(registry: Registry, namespace: str, hard: JsonObject) -> dict[str, str]:
+    """What of `hard` is used in a namespace, by the names that quotas know."""
+    total: dict[str, Fraction] = {}
+    for table in RESOURCES.values():
+        if table.namespaced and not table.stored_as and "delete" in table.verbs:
+            for key, amount in _used(registry, table, namespace).items():
+                total[key] = total.get(key, Fraction(0)) + amount
+    return {key: _text(total.get(key, Fraction(0))) for key in hard}
 
 
 def _pairs(keys: Iterable[str], amounts: dict[str, Fraction]) -> str:

@@ -136,7 +136,8 @@ def _service_account(value: JsonObject, now: datetime) -> list[Any]:
 def _event(value: JsonObject, now: datetime) -> list[Any]:
     about = value.get("involvedObject") or {}
     source = value.get("source") or {}
-    parts = [source.get("component") or value.get("reportingComponent", ""), source.get("host", "")]
+    host = source.get("host") or value.get("reportingInstance", "")
+    parts = [source.get("component") or value.get("reportingComponent", ""), host]
     first = value.get("firstTimestamp") or value.get("eventTime")
     last = value.get("lastTimestamp") or first
     return [

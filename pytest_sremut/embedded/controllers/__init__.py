@@ -14,6 +14,7 @@ from typing import Any
 from ..registry import Registry
 from .base import Context, Controller
 from .bootstrap import API_ENDPOINT, DNS_ENDPOINT, Endpoint, bootstrap
+from .claims import ClaimController
 from .daemonset import DaemonSetController
 from .deployment import DeploymentController
 from .disruption import DisruptionController
@@ -26,6 +27,7 @@ from .mirroring import EndpointSliceMirroringController
 from .namespace import NamespaceController
 from .node import NodeController
 from .queue import Activity, CallLater, Failure, Timer
+from .quota import QuotaController
 from .replicaset import ReplicaSetController
 from .scheduler import SchedulerController
 from .statefulset import StatefulSetController
@@ -119,6 +121,8 @@ class ControllerManager:
             EndpointSliceController(context),
             EndpointSliceMirroringController(context),
             DisruptionController(context),
+            ClaimController(context),
+            QuotaController(context),
             GarbageCollector(context),
         ]
         for controller in self._controllers:

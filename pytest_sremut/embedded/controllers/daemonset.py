@@ -89,7 +89,7 @@ class DaemonSetController(Controller[Key]):
             if misfit(_probe(owner, name), node, {}, set()) is None:
                 wanted.append(name)
                 failure = self._fill(owner, name, present, code) or failure
-            else:
+            elif misfit(_probe(owner, name), _without_new_taints(node), {}, set()) is not None:
                 self._clear(owner, present)
         for surplus in by_node.values():
             self._clear(owner, surplus)
@@ -171,6 +171,13 @@ class DaemonSetController(Controller[Key]):
         self.registry.mutate(
             SETS, *key_of(owner), lambda value: value.update(status=status), subresource="status"
         )
+
+
+def _without_new_taints(node: JsonObject) -> JsonObject:
+    """The node as it is to a pod that runs there already: NoSchedule does not end it."""
+    spec = node["spec"]
+    taints = [taint for taint in spec.get("taints") or () if taint.get("effect") == "NoExecute"]
+    return {**node, "spec": {**spec, "taints": taints}}
 
 
 def _probe(owner: JsonObject, node: str) -> JsonObject:

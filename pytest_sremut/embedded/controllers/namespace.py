@@ -4,13 +4,15 @@ Rules kept here:
 
 * each active namespace has the service account ``default`` and the CA bundle, made again when they
   are taken away;
-* a namespace that goes deletes its content by the ordinary rules (grace, finalizers), tells what is
-  left, and is removed when nothing is.
+* a namespace that goes is seen going for a moment (a real controller waits five seconds), then
+  deletes its content by the ordinary rules (grace, finalizers), tells what is left, and is removed
+  when nothing is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 
 from ..errors import ApiStatus
 from ..jsonvalue import JsonObject, timestamp
@@ -22,6 +24,7 @@ from .podcontrol import namespace_going
 
 __all__ = ["NamespaceController"]
 
+SEEN_GOING = 0.3  # seconds
 CA_BUNDLE = "kube-root-ca.crt"
 CA_DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal "
@@ -49,6 +52,7 @@ class NamespaceController(Controller[str]):
     def __init__(self, context: Context, *, root_ca: str = "") -> None:
         super().__init__(context)
         self._root_ca = root_ca
+        self._going_since: dict[str, datetime] = {}
 
     def on_event(self, event: Event) -> None:
         """Namespaces; what each must have; and the end of anything in one that goes."""
@@ -70,7 +74,7 @@ class NamespaceController(Controller[str]):
         if value is None:
             return
         if deleting(value):
-            self._empty(value)
+            self._end(value)
             return
         try:
             self._furnish(key)
@@ -104,6 +108,16 @@ class NamespaceController(Controller[str]):
                 "configmaps", namespace, CA_BUNDLE, lambda value: value.update(data=data)
             )
 
+    def _end(self, value: JsonObject) -> None:
+        """Wait for the moment that it is to be seen, then empty it."""
+        now = self.context.now()
+        since = self._going_since.setdefault(value["metadata"]["uid"], now)
+        left = SEEN_GOING - (now - since).total_seconds()
+        if left > 0:
+            self.queue.add_after(value["metadata"]["name"], left)
+        else:
+            self._empty(value)
+
     def _empty(self, value: JsonObject) -> None:
         name = value["metadata"]["name"]
         for resource in CONTENT:
@@ -121,6 +135,7 @@ class NamespaceController(Controller[str]):
             subresource="status",
         )
         if not left:
+            self._going_since.pop(value["metadata"]["uid"], None)
             self.registry.remove("namespaces", "", name, uid=value["metadata"]["uid"])
 
     def _conditions(self, value: JsonObject, left: dict[str, list[JsonObject]]) -> list[JsonObject]:

@@ -5,7 +5,8 @@ Rules kept here:
 * a Node tells the capacity of the machine and is ready from the start: here kubelet and cluster are
   one process;
 * a cordoned node carries the taint that says so;
-* pods of a node that is gone are deleted at once: nobody could stop them gracefully.
+* pods of a node that is gone are deleted forty seconds later, without grace: nobody could stop
+  them gracefully.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Sequence
+from datetime import datetime
 from ipaddress import IPv4Address
 from pathlib import Path
 
 from ..jsonvalue import JsonObject, timestamp
 from ..registry import Event, Registry
-from .base import Controller
+from .base import Context, Controller
 from .fit import UNSCHEDULABLE_TAINT
 from .objects import key_of
 
@@ -27,6 +29,7 @@ __all__ = ["FIRST_NODE_ADDRESS", "NodeController", "create_nodes"]
 FIRST_NODE_ADDRESS = IPv4Address("192.0.2.2")
 KUBELET_VERSION = "v1.36.2"
 MAX_PODS = 110
+QUARANTINE = 40.0  # seconds
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _SOUND = (
     (
@@ -47,19 +50,40 @@ class NodeController(Controller[str]):
     name = "node-controller"
     watches = ("nodes", "pods")
 
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._missing: dict[str, datetime] = {}
+
     def on_event(self, event: Event) -> None:
         """Nodes, and pods bound to a node that there is not."""
         if event.resource == "nodes":
-            self.queue.add(event.key[1])
+            if event.type == "DELETED":
+                self._missed(event.key[1])
+            else:
+                self._missing.pop(event.key[1], None)
+                self.queue.add(event.key[1])
         elif event.type != "DELETED":
             node = event.object["spec"].get("nodeName")
             if node and self.registry.get("nodes", "", node) is None:
-                self.queue.add(node)
+                self._missed(node)
+
+    def _missed(self, node: str) -> None:
+        self._missing.setdefault(node, self.context.now())
+        self.queue.add(node)
+
+    def _patience(self, node: str) -> float:
+        """Seconds until the pods of a missing node go."""
+        since = self._missing.setdefault(node, self.context.now())
+        return QUARANTINE - (self.context.now() - since).total_seconds()
 
     def reconcile(self, key: str) -> None:
         """See the module."""
         node = self.registry.get("nodes", "", key)
         if node is None:
+            left = self._patience(key)
+            if left > 0:
+                self.queue.add_after(key, left)
+                return
             for pod in self.registry.list("pods"):
                 if pod["spec"].get("nodeName") == key:
                     uid = pod["metadata"]["uid"]

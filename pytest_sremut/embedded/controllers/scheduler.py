@@ -196,7 +196,7 @@ class SchedulerController(Controller[Key]):
             "eventTime": micro_timestamp(self.context.now()),
             "action": action,
             "reportingComponent": SCHEDULER,
-            "reportingInstance": SCHEDULER,
+            "reportingInstance": f"{SCHEDULER}-node-1",
         }
         try:
             self.registry.create("events", metadata["namespace"], body)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from controllers_kit import NAMESPACE, START, Cluster, deployment, job, pod, run, service
 
-from pytest_sremut.embedded.controllers.namespace import CA_BUNDLE
+from pytest_sremut.embedded.controllers.namespace import CA_BUNDLE, SEEN_GOING
 from pytest_sremut.embedded.errors import ApiStatus
 from pytest_sremut.embedded.jsonvalue import timestamp
 
@@ -41,6 +43,8 @@ def test_a_namespace_goes_when_all_that_it_holds_is_gone() -> None:
         cluster.kubelet.stops = False
         cluster.registry.delete("namespaces", "", NAMESPACE)
         await cluster.settle()
+        assert not cluster.gone("serviceaccounts", "default")  # it is seen going first
+        await cluster.advance(SEEN_GOING)
         value = cluster.get("namespaces", NAMESPACE, "")
         assert value["status"]["phase"] == "Terminating"
         assert conditions(cluster)["NamespaceContentRemaining"] == (
@@ -56,7 +60,7 @@ def test_a_namespace_goes_when_all_that_it_holds_is_gone() -> None:
         await cluster.settle()
         assert cluster.gone("namespaces", NAMESPACE, "")
         assert written[-1].type == "DELETED"
-        moment = timestamp(START)
+        moment = timestamp(START + timedelta(seconds=SEEN_GOING))
         last = written[-1].object["status"]["conditions"]
         assert {item["status"] for item in last} == {"False"}
         assert {item["lastTransitionTime"] for item in last} == {moment}
@@ -79,6 +83,8 @@ def test_finalizers_hold_a_namespace() -> None:
         cluster.create("configmaps", held)
         cluster.registry.delete("namespaces", "", NAMESPACE)
         await cluster.settle()
+        assert not cluster.gone("serviceaccounts", "default")  # it is seen going first
+        await cluster.advance(SEEN_GOING)
         assert conditions(cluster)["NamespaceFinalizersRemaining"] == (
             "True",
             "SomeFinalizersRemain",
@@ -96,6 +102,8 @@ def test_an_empty_namespace_can_be_made_again() -> None:
     async def body(cluster: Cluster) -> None:
         cluster.registry.delete("namespaces", "", NAMESPACE)
         await cluster.settle()
+        assert not cluster.gone("serviceaccounts", "default")  # it is seen going first
+        await cluster.advance(SEEN_GOING)
         cluster.registry.create("namespaces", "", {"metadata": {"name": NAMESPACE}})
         await cluster.settle()
         assert not cluster.gone("serviceaccounts", "default")

@@ -8,6 +8,7 @@ import pytest
 from controllers_kit import Cluster, pod, run
 
 from pytest_sremut.embedded.controllers import ControllerManager, Endpoint
+from pytest_sremut.embedded.controllers.node import QUARANTINE
 from pytest_sremut.embedded.registry import Registry
 
 
@@ -31,13 +32,15 @@ def test_nodes_are_ready_and_tell_their_capacity() -> None:
     run(body, nodes=("node-1", "node-2"))
 
 
-def test_pods_of_a_node_that_is_gone_go_at_once() -> None:
+def test_pods_of_a_node_that_is_gone_go_after_a_while() -> None:
     async def body(cluster: Cluster) -> None:
         cluster.create("pods", pod())
         await cluster.settle()
         cluster.kubelet.stops = False
         cluster.registry.delete("nodes", "", "node-1")
-        await cluster.settle()
+        await cluster.advance(QUARANTINE - 1)
+        assert not cluster.gone("pods", "solo")
+        await cluster.advance(1)
         assert cluster.gone("pods", "solo")
 
     run(body)
@@ -46,7 +49,7 @@ def test_pods_of_a_node_that_is_gone_go_at_once() -> None:
 def test_pods_bound_to_no_node_go() -> None:
     async def body(cluster: Cluster) -> None:
         cluster.create("pods", pod(nodeName="elsewhere"))
-        await cluster.settle(kubelet=False)
+        await cluster.advance(QUARANTINE, kubelet=False)
         assert cluster.gone("pods", "solo")
 
     run(body)

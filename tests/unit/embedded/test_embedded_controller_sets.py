@@ -211,6 +211,9 @@ def test_daemons_run_on_cordoned_nodes_and_leave_tainted_ones() -> None:
         assert len(cluster.pods()) == 1
         node(unschedulable=False, taints=[{"key": "x", "effect": "NoSchedule"}])
         await cluster.settle()
+        assert len(cluster.pods()) == 1  # who is there stays
+        node(taints=[{"key": "x", "effect": "NoExecute"}])
+        await cluster.settle()
         assert cluster.pods() == []
         assert cluster.get("daemonsets.apps", "agent")["status"]["desiredNumberScheduled"] == 0
 

@@ -187,7 +187,7 @@ def frames(server: Server, query: str) -> list[Any]:
 
 
 def test_a_watch_ends_at_its_time_with_a_bookmark(server: Server) -> None:
-    found = frames(server, "timeoutSeconds=1&allowWatchBookmarks=true")
+    found = frames(server, "timeoutSeconds=3&allowWatchBookmarks=true")
     assert [frame["type"] for frame in found] == ["ADDED", "ADDED", "BOOKMARK"]
     assert found[-1]["object"]["metadata"] == {"resourceVersion": str(server.registry.revision)}
 
