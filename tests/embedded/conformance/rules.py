@@ -32,9 +32,12 @@ RULES: dict[str, str] = {
     "event-count": "events are compared by object, type, reason, message and source, not by how "
     "often they happened",
     "again": "a recorded state is waited for; a read is repeated for as long as the recording took",
-    "trigger-time": "the annotation endpoints.kubernetes.io/last-change-trigger-time comes and goes "
-    "with whole seconds",
+    "crash": "between two runs a container is shown as ended or as backed off, by the moment; "
+    "restarts are compared as none or some",
+    "trigger-time": "the annotation endpoints.kubernetes.io/last-change-trigger-time comes and "
+    "goes with whole seconds",
     "unlimited": "the recorded kubelet read 9007199254740988Ki back where no memory limit was set",
+    "certificate": "certificates are compared by their presence",
     "pull": "why an image could not be pulled is the recorded machine's own story",
     "size": "columns of printed tables are compared word by word, without their widths",
 }
@@ -49,10 +52,12 @@ _NETWORK = re.compile(r"\b10\.(?:42|43|96|244)\.\d{1,3}\.\d{1,3}\b")
 _REVERSE = re.compile(r"\b\d{1,3}\.\d{1,3}\.(?:42|43|96|244)\.10\.in-addr\.arpa")
 _VERSIONS = re.compile(r"(resource version: \d+ \(|in record \(|current: |resource version: )\d+")
 _REGISTRY = re.compile(r"\b(?:registry\.example|docker\.io)/library/")
+_RUNTIME = re.compile(r"\b(?:containerd|sremut)://")
 _LONG_ID = re.compile(r"\b[0-9a-f]{64}\b")
 _AGO = re.compile(r" \((?:\d+[smhd])+ ago\)")
 _EVENT_NAME = re.compile(r"\.[0-9a-f]{16}\b")
 _PULL = re.compile(r"(failed to resolve image: ).*", re.DOTALL)
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----\n?", re.DOTALL)
 _TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 _UNLIMITED = {"limits": {"memory": "9007199254740988Ki"}}
 
@@ -61,6 +66,8 @@ _AGES = frozenset(("Age", "Last Seen", "First Seen", "Duration", "LastScheduleTi
 _FIXED = {
     "10.43.0.10": "<ip of the dns>",
     "10.96.0.10": "<ip of the dns>",
+    "10.99.0.1": "<ip outside>",
+    "10.200.0.1": "<ip outside>",
     "10.43.0.1": "<ip of the api>",
     "10.96.0.1": "<ip of the api>",
 }
@@ -95,6 +102,10 @@ class Side:
         digest = (metadata.get("labels") or {}).get("pod-template-hash")
         if isinstance(digest, str) and len(digest) > 5:
             self._name(digest, "<hash>")
+        for label in ("controller-revision-hash", "controller.kubernetes.io/hash"):
+            revision = (metadata.get("labels") or {}).get(label)
+            if isinstance(revision, str):
+                self._name(revision.rpartition("-")[2], "<hash>")
         name = metadata["name"]
         generated = metadata.get("generateName")
         if isinstance(generated, str) and name.startswith(generated) and name != generated:
@@ -124,6 +135,10 @@ class Side:
         if _NETWORK.fullmatch(address):
             self._name(address, called)
 
+    def know(self, value: str, called: str) -> None:
+        """Say what a value stands for that no answer explains."""
+        self._name(value, called)
+
     def _name(self, value: str, called: str) -> None:
         if self._known.get(value) is None:
             self._known[value] = called
@@ -145,6 +160,7 @@ class Side:
         value = _NETWORK.sub("<address>", _REVERSE.sub("<reverse>", value))
         value = _VERSIONS.sub(lambda match: re.sub(r"\d+", "<rv>", match[1]) + "<rv>", value)
         value = _LONG_ID.sub("<id>", _REGISTRY.sub("", value))
+        value = _CERTIFICATE.sub("<certificates>", _RUNTIME.sub("<runtime>://", value))
         value = _PULL.sub(r"\1<cause>", _EVENT_NAME.sub(".<x>", value))
         return _TOKEN_VOLUME.sub("kube-api-access-<x>", value)
 
@@ -168,6 +184,8 @@ class Side:
                 if name not in ("resourceVersion", "uid")
             }
             return {name: self.canonical(item) for name, item in shown.items()}
+        if "restartCount" in value and isinstance(value.get("state"), dict):
+            value = _between_runs(value)
         result = {}
         for name, item in value.items():
             if name == "managedFields" or name == _TRIGGER:
@@ -175,8 +193,8 @@ class Side:
             if name == "annotations" and isinstance(item, dict) and not item.keys() - {_TRIGGER}:
                 continue
             if name == "resources" and item == _UNLIMITED:
-                item = {}
-            if name in ("resourceVersion", "continue") and isinstance(item, str):
+                result[name] = {}
+            elif name in ("resourceVersion", "continue") and isinstance(item, str):
                 result[name] = f"<{name}>"
             elif name in ("nodePort", "healthCheckNodePort") and isinstance(item, int):
                 result[name] = "<node port>"
@@ -196,7 +214,7 @@ class Side:
         rows = []
         for row in value.get("rows") or []:
             cells = [
-                "<age>" if name in _AGES else _ago(self.canonical(cell))
+                "<age>" if name in _AGES else _cell(name, self.canonical(cell))
                 for name, cell in zip(names, row["cells"], strict=False)
             ]
             rows.append({"cells": cells, "object": self.canonical(row.get("object"))})
@@ -209,8 +227,27 @@ class Side:
         }
 
 
-def _ago(cell: Json) -> Json:
-    return _AGO.sub("", cell) if isinstance(cell, str) else cell
+def _cell(column: str, cell: Json) -> Json:
+    if not isinstance(cell, str):
+        return cell
+    cell = _AGO.sub("", cell)
+    if column == "Restarts" and cell != "0":
+        return "<some>"
+    return cell.replace("CrashLoopBackOff", "Error") if column == "Status" else cell
+
+
+def _between_runs(status: dict[str, Json]) -> dict[str, Json]:
+    """A container's status by the rule "crash"."""
+    state, last = status["state"], status.get("lastState") or {}
+    backed_off = (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff"
+    if not (backed_off or status["restartCount"]):
+        return status
+    status = {**status, "restartCount": "<some>"}
+    ended = last.get("terminated") if backed_off else state.get("terminated")
+    if ended:
+        status["state"] = {"ended": [ended.get("exitCode"), ended.get("reason")]}
+        status["lastState"] = {}
+    return status
 
 
 def dumped(value: Json) -> str:

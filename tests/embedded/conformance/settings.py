@@ -223,19 +223,97 @@ def _faults(world: World, _: Translator) -> None:
     namespace(world, space)
     (path,) = (CORPUS / "08-faults").glob("002-*.state.json")
     objects = json.loads(path.read_text(encoding="utf-8"))["objects"]
-    for answer in objects.values():
-        body = answer["body"]
-        for item in body.get("items", []):
-            world.make(f"{CORE}/{space}/persistentvolumeclaims", manifest(item))
+    bodies = [answer["body"] for answer in objects.values()]
+    for item in (item for body in bodies for item in body.get("items", [])):
+        world.make(f"{CORE}/{space}/persistentvolumeclaims", manifest(item))
+    for body in bodies:
         if body["kind"] == "Pod" and body["metadata"]["name"] != "bad-image":
             world.make(f"{CORE}/{space}/pods", manifest(body))
     world.make(f"{CORE}/{space}/pods", pod("client", SLEEPER, {"role": "client"}))
+
+
+def _without_faults(world: World, _: Translator) -> None:
+    """The pods in trouble are gone before the quota comes."""
+    path = f"{CORE}/golden-faults/pods"
+    for item in world.get(path)["items"]:
+        if item["metadata"]["name"] != "client":
+            world.send("DELETE", f"{path}/{item['metadata']['name']}?gracePeriodSeconds=0")
 
 
 def _without_quota(world: World, _: Translator) -> None:
     space = "golden-faults"
     world.send("DELETE", f"{CORE}/{space}/resourcequotas/q")
     world.send("DELETE", f"{APPS}/{space}/deployments/quota")
+    world.ready(space, "app=quota", 0)
+    world.until(
+        lambda: not world.get(f"{CORE}/{space}/pods?labelSelector=app=quota")["items"],
+        "the pods of quota are gone",
+    )
+
+
+def _mended(world: World, _: Translator) -> None:
+    """The readiness probe is put right again."""
+    probe = {"tcpSocket": {"port": 8080}}
+    body = {
+        "spec": {"template": {"spec": {"containers": [{"name": "web", "readinessProbe": probe}]}}}
+    }
+    headers = {"Content-Type": "application/strategic-merge-patch+json"}
+    path = f"{APPS}/golden-faults/deployments/web"
+    world.send("PATCH", path, json.dumps(body).encode(), headers)
+    world.until(
+        lambda: (
+            world.get(path)["status"].get("observedGeneration") == 3
+            and world.get(path)["status"]["replicas"] == 2
+        ),
+        "the rollout is undone",
+    )
+
+
+def _web_settled(world: World) -> list[Json]:
+    """The pods of web, when its rollout is through."""
+
+    def through() -> bool:
+        found = world.get(f"{APPS}/golden-faults/deployments/web")
+        status = found["status"]
+        return bool(
+            status.get("observedGeneration") == found["metadata"]["generation"]
+            and status.get("updatedReplicas") == status.get("availableReplicas") == 2
+            and not status.get("terminatingReplicas")
+        )
+
+    world.until(through, "web is rolled out")
+    pods: list[Json] = world.get(f"{CORE}/golden-faults/pods?labelSelector=app=web")["items"]
+    return sorted(pods, key=lambda pod: pod["metadata"]["creationTimestamp"])
+
+
+def _web_address(world: World, translator: Translator) -> None:
+    address = _web_settled(world)[0]["status"]["podIP"]
+    translator.pair("10.42.0.94", address, "<ip of pod web-<hash>-<x>>")
+
+
+def _first_evicted(world: World, translator: Translator) -> None:
+    translator.pair("web-66cd64c74-jcnnk", _web_settled(world)[0]["metadata"]["name"])
+
+
+def _next_evicted(world: World, translator: Translator) -> None:
+    path = f"{CORE}/golden-faults/pods?labelSelector=app=web"
+    pods = [pod for pod in world.get(path)["items"] if "deletionTimestamp" not in pod["metadata"]]
+    newest = max(pods, key=lambda pod: pod["metadata"]["creationTimestamp"])
+    translator.pair("web-66cd64c74-27fnw", newest["metadata"]["name"])
+    name = newest["metadata"]["name"]
+    world.until(
+        lambda: any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in world.get(f"{CORE}/golden-faults/pods/{name}")["status"]["conditions"]
+        ),
+        f"{name} is ready",
+    )
+
+
+def _without_stray(world: World, translator: Translator) -> None:
+    """The pod that left its ReplicaSet is taken away."""
+    name = translator.text("web-57c94fb97f-929qh")
+    world.send("DELETE", f"{CORE}/golden-pods/pods/{name}?gracePeriodSeconds=0")
 
 
 def _with_web(world: World, _: Translator) -> None:
@@ -265,7 +343,7 @@ def _tainted(world: World, _: Translator) -> None:
 
 def _expired(world: World, _: Translator) -> None:
     namespace(world, "golden-expired")
-    for number in range(4):
+    for number in range(3):
         world.make(f"{CORE}/golden-expired/configmaps", {"metadata": {"name": f"c{number}"}})
     # More events than any server of ours remembers: what a compaction is to the recorded one.
     path = f"{CORE}/golden-expired/configmaps/kube-root-ca.crt"
@@ -292,15 +370,20 @@ NAMESPACES = {
 ACTIONS: dict[str, dict[int, Action]] = {
     "02-deployment": {1: _deployments},
     "03-service": {1: _services},
-    "04-pods": {1: _pods, 29: _run_server, 31: _stop_server},
+    "04-pods": {1: _pods, 29: _run_server, 38: _without_stray, 31: _stop_server},
     "05-errors": {1: _errors, 86: _selected, 111: _paged, 112: _late_page, 133: _written},
     "06-kubectl": {1: _kubectl},
     "07-connect-timing": {1: _connections},
     "08-faults": {
         1: _faults,
+        5: _without_faults,
         10: _without_quota,
         14: _with_web,
+        16: _mended,
+        19: _web_address,
         22: _headless_db,
+        31: _first_evicted,
+        33: _next_evicted,
         36: _cordoned,
         39: _tainted,
     },

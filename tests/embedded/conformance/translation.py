@@ -98,6 +98,14 @@ class Translator:
             self._versions[recorded] = self.latest
         return self._versions[recorded]
 
+    def pair(self, recorded: str, ours: str, called: str = "") -> None:
+        """Say how a value that no answer shows is called in ours, and what it stands for."""
+        if called:
+            self._sides[1].know(ours, called)
+        self._values.setdefault(recorded, ours)
+        self._pattern = None
+        self._sides[0].know(recorded, self._sides[1].text(ours))
+
     def knows(self, recorded: str) -> bool:
         """Whether a recorded name has its counterpart already."""
         return recorded in self._values

@@ -6,15 +6,18 @@ what it waited for.
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -51,11 +54,16 @@ class Ran:
 
 
 class World:
-    """Requests to a cluster at `server` (``http://HOST:PORT``)."""
+    """Requests to the cluster of a kubeconfig."""
 
-    def __init__(self, server: str) -> None:
-        self.server = server
-        self._pool = urllib3.PoolManager(retries=False, maxsize=16)
+    def __init__(self, kubeconfig: Path) -> None:
+        found = json.loads(kubeconfig.read_text(encoding="utf-8"))
+        cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
+        self.server: str = cluster["server"]
+        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        self._tls = ssl.create_default_context(cadata=authority)
+        self._identity = {"Authorization": f"Bearer {user['token']}"}
+        self._pool = urllib3.PoolManager(retries=False, maxsize=16, ssl_context=self._tls)
 
     def close(self) -> None:
         self._pool.clear()
@@ -66,11 +74,14 @@ class World:
         path: str,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        *,
+        anonymous: bool = False,
     ) -> Reply:
-        """One request and its whole answer."""
-        answer = self._pool.request(
-            method, self.server + path, body=body, headers=dict(headers or {}), timeout=60
-        )
+        """One request and its whole answer; as the admin, unless its headers say who asks."""
+        sent = {**self._identity, **(headers or {})}
+        if anonymous:
+            del sent["Authorization"]
+        answer = self._pool.request(method, self.server + path, body=body, headers=sent, timeout=60)
         return Reply(
             status=answer.status,
             headers={name.lower(): value for name, value in answer.headers.items()},
@@ -118,6 +129,14 @@ class World:
 
         self.until(are, f"{count} ready pods {selector} in {namespace}")
 
+    def is_ready(self, namespace: str, pod: str) -> bool:
+        """Whether a pod is Ready."""
+        found = self.get(f"/api/v1/namespaces/{namespace}/pods/{pod}") or {}
+        return any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in found.get("status", {}).get("conditions", [])
+        )
+
     def quiet(self, span: float, patience: float) -> None:
         """Wait until nothing has been written for `span` seconds, or `patience` is over."""
         deadline = time.monotonic() + patience
@@ -138,7 +157,11 @@ class World:
         begin = time.monotonic()
         try:
             session = websocket.create_connection(
-                f"{url}?{query}", subprotocols=["v4.channel.k8s.io"], timeout=60
+                f"{url}?{query}",
+                subprotocols=["v4.channel.k8s.io"],
+                timeout=60,
+                header=self._identity,
+                sslopt={"context": self._tls},
             )
         except websocket.WebSocketBadStatusException as error:
             raise ReplayError(f"exec in {namespace}/{pod}: {error}") from error
@@ -155,6 +178,8 @@ class World:
         finally:
             session.close()
         status = json.loads(bytes(output[3]) or b"{}")
+        if status.get("code"):
+            output[2] += f"[{status['code']}: {status.get('message')}]".encode()
         causes = status.get("details", {}).get("causes", [])
         codes = [int(cause["message"]) for cause in causes if cause.get("reason") == "ExitCode"]
         return Ran(
@@ -171,17 +196,19 @@ class World:
 
     def watch(self, path: str) -> Watching:
         """Follow a watch in the background; returns when it is open."""
-        return Watching(self.server, path)
+        return Watching(self.server, path, self._identity, self._tls)
 
 
 class Watching:
     """A watch: its lines so far."""
 
-    def __init__(self, server: str, path: str) -> None:
+    def __init__(
+        self, server: str, path: str, headers: Mapping[str, str], tls: ssl.SSLContext
+    ) -> None:
         self.lines: list[Json] = []
-        host, _, port = server.removeprefix("http://").partition(":")
-        self._connection = http.client.HTTPConnection(host, int(port), timeout=600)
-        self._connection.request("GET", path)
+        host, _, port = server.removeprefix("https://").partition(":")
+        self._connection = http.client.HTTPSConnection(host, int(port), timeout=600, context=tls)
+        self._connection.request("GET", path, headers=dict(headers))
         self._socket = self._connection.sock  # the response takes it over
         self._answer = self._connection.getresponse()
         self.status = self._answer.status
