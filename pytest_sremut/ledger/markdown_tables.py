@@ -7,16 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 __all__ = [
+    "Json",
     "amount",
+    "attempt_name",
     "cited",
     "code",
     "counts",
     "escaped",
     "ids",
     "numbers",
+    "section",
     "table",
     "yes_no",
 ]
+
+Json = Mapping[str, Any]
 
 _SPECIAL: Final = re.compile(r"[\\`*_{}\[\]<>#|~!&@$]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -29,6 +34,20 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
     for row in rows:
         yield f"| {' | '.join(row)} |"
     yield ""
+
+
+def section(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A titled table; nothing at all without rows."""
+    listed = list(rows)
+    if listed:
+        yield f"### {title}"
+        yield ""
+        yield from table(headings, listed)
+
+
+def attempt_name(row: Json) -> str:
+    """`ms-m02-r03 a01`."""
+    return f"{row['run']} a{row['attempt']:02d}"
 
 
 def escaped(text: str) -> str:
