@@ -138,7 +138,9 @@ class _CensusItem(pytest.Item):
     """One verdict."""
 
     def repr_failure(
-        self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None  # noqa: ARG002
+        self,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        style: object = None,  # noqa: ARG002
     ) -> str:
         if isinstance(excinfo.value, _CensusFailure):
             return str(excinfo.value)

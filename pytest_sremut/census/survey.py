@@ -50,6 +50,7 @@ from pytest_sremut.errors import InputError
 __all__ = ["Followed", "Survey"]
 
 _RECURSION: Final = 12_000
+_NESTED: Final = 4
 
 
 @dataclass(slots=True, kw_only=True)
@@ -253,20 +254,25 @@ class Survey:
     def _use(self, made: Inst, attached: Inst | None) -> OracleUse | None:
         if attached is None:
             return None
-        children = attached.attrs.get(self.layout.children)
-        items: list[Value] = []
-        if isinstance(children, Dict):
-            items = list(children.entries.values())
-        elif isinstance(children, ListV):
-            items = children.items
         return OracleUse(
             name=attached.cls.name,
             place=_assigned(self.machine, made, self.layout.oracle, attached.cls.name),
-            children=tuple(
-                OracleUse(name=one.cls.name, place=_class_place(one.cls))
-                for one in items
-                if isinstance(one, Inst)
-            ),
+            children=self._children(attached, 0),
+        )
+
+    def _children(self, oracle: Inst, depth: int) -> tuple[OracleUse, ...]:
+        """The oracles that one is made of, and those that they are made of."""
+        below = oracle.attrs.get(self.layout.children)
+        items: list[Value] = list(below.entries.values()) if isinstance(below, Dict) else []
+        items = below.items if isinstance(below, ListV) else items
+        return tuple(
+            OracleUse(
+                name=one.cls.name,
+                place=_class_place(one.cls),
+                children=self._children(one, depth + 1) if depth < _NESTED else (),
+            )
+            for one in items
+            if isinstance(one, Inst)
         )
 
     # -- surroundings ------------------------------------------------------------------------
