@@ -7,8 +7,10 @@ pods are judged on the sampler's timeline between the reading and our next doing
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -181,6 +183,7 @@ class _Reader:
             pods=self._pods(state, reading, facts),
             identity=_identity(reading.instrument_facts),
             diagnostic=_diagnostic(facts.get("diagnostic")),
+            changes=_changes(facts.get("state")),
         )
 
     def _pods(self, state: State, reading: ReadingRecord, facts: Mapping[str, Any]) -> PodCondition:
@@ -269,10 +272,14 @@ def _seconds(value: Any) -> float | None:
 def _identity(facts: Mapping[str, Any]) -> str:
     """Digest of what an instrument says of itself; empty where it says nothing or no JSON."""
     stable = {key: value for key, value in facts.items() if key not in _VOLATILE}
-    if not stable:
-        return ""
+    return _identity_of(json.dumps(stable, sort_keys=True)) if stable else ""
+
+
+@lru_cache(maxsize=256)
+def _identity_of(text: str) -> str:
+    """Of facts as JSON text: over a study there are a handful, told thousands of times."""
     try:
-        return canonical_sha256(stable)
+        return canonical_sha256(json.loads(text))
     except CanonicalError:
         return ""
 
@@ -285,6 +292,12 @@ def _diagnostic(value: Any) -> str | None:
     if not isinstance(raised, Mapping):
         return ""
     return f"{raised.get('type', '')}: {raised.get('message', '')}"
+
+
+def _changes(value: Any) -> tuple[str, ...]:
+    """Lines of what changed in the cluster during a reading; none where nobody compared."""
+    told = value.get("changes") if isinstance(value, Mapping) else None
+    return tuple(line for line in told if isinstance(line, str)) if isinstance(told, list) else ()
 
 
 def _first_mutation(entries: Iterable[JournalEntry]) -> str:

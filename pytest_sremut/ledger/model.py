@@ -54,6 +54,7 @@ class ReadingFact:
     pods: PodCondition = PodCondition.UNKNOWN  # as the sampler saw them around the reading
     identity: str = ""  # digest of versions and modules that the instrument told
     diagnostic: str | None = None  # a direct call beside the reading, which touches no verdict
+    changes: tuple[str, ...] = ()  # what changed in the cluster while the grader looked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

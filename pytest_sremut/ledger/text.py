@@ -59,6 +59,7 @@ def summary_lines(study: Study, attempts: Sequence[AttemptFact]) -> list[str]:
     lines += ["", "mutation score (mutants killed of mutants scored)"]
     lines += _Table(rows=list(_scores(study, everything))).lines()
     lines += _disagreement_lines(attempts)
+    lines += _meddlers(attempts)
     lines += _invalid(attempts)
     return lines
 
@@ -187,6 +188,27 @@ def _disagreement_lines(attempts: Sequence[AttemptFact]) -> Iterator[str]:
     yield f"disagreements with the contract: {len(found)} of {total} readings"
     for (kind, oracle), count in sorted(counts.items()):
         yield f"  {oracle:<9} {count} {kind}{'s' if count != 1 else ''}"
+
+
+def _meddlers(attempts: Sequence[AttemptFact]) -> Iterator[str]:
+    """Graders during whose readings the cluster changed: looking should change nothing."""
+    found: dict[tuple[str, str], list[tuple[str, tuple[str, ...]]]] = {}
+    for item in attempts:
+        for state, fact in item.states.items():
+            for reading in fact.readings:
+                if reading.changes:
+                    where = f"{item.run} {state.value}"
+                    own = found.setdefault((reading.oracle, reading.instrument), [])
+                    own.append((where, reading.changes))
+    if found:
+        yield ""
+    for (oracle, instrument), told in sorted(found.items()):
+        where, changes = told[0]
+        yield (
+            f"{oracle} {instrument} changed the cluster while it graded, or something else did: "
+            f"{len(told)} reading{'s' if len(told) != 1 else ''}, first {where}: "
+            f"{'; '.join(changes[:2])}"
+        )
 
 
 def _invalid(attempts: Sequence[AttemptFact]) -> Iterator[str]:
