@@ -2,8 +2,9 @@
 
 Every reading runs in a fresh process, so what an oracle noted about the healthy state must be
 carried. An oracle's state is every attribute of the objects of the benchmark's own classes that
-can be reached from it, the problem left out; what is carried is the difference that capturing made.
-What JSON says exactly is carried as JSON and so can be read in the record; the rest is pickled.
+can be reached from it, the problem and what that holds left out; what is carried is the difference
+that capturing made. What JSON says exactly is carried as JSON and so can be read in the record; the
+rest is pickled.
 Pickles are made and opened in the benchmark's processes only, never in ours.
 """
 
@@ -26,8 +27,8 @@ Snapshot = dict[str, Attributes]
 _DEEPEST: Final = 12
 
 
-def reachable(root: Any, ours: Callable[[type], bool]) -> Iterator[tuple[str, Any]]:
-    """Objects whose class satisfies `ours`, by their path (a JSON list) from the root, each once.
+def reachable(root: Any, ours: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
+    """Objects that satisfy `ours`, by their path (a JSON list) from the root, each once.
 
     Breadth first through attributes, values of mappings and items of lists and tuples.
     """
@@ -43,13 +44,13 @@ def reachable(root: Any, ours: Callable[[type], bool]) -> Iterator[tuple[str, An
                 following += [([*path, key], item) for key, item in value.items() if _named(key)]
             elif isinstance(value, list | tuple):
                 following += [([*path, index], item) for index, item in enumerate(value)]
-            elif hasattr(value, "__dict__") and ours(type(value)):
+            elif hasattr(value, "__dict__") and ours(value):
                 yield json.dumps(path), value
                 following += [([*path, name], item) for name, item in vars(value).items()]
         level = following
 
 
-def snapshot(root: Any, ours: Callable[[type], bool]) -> Snapshot:
+def snapshot(root: Any, ours: Callable[[Any], bool]) -> Snapshot:
     """The state now; pickled as well, so that a change in place shows."""
     return {
         path: {name: (item, _pickled(item)) for name, item in vars(value).items()}
@@ -58,7 +59,7 @@ def snapshot(root: Any, ours: Callable[[type], bool]) -> Snapshot:
 
 
 def difference(
-    before: Snapshot, root: Any, ours: Callable[[type], bool]
+    before: Snapshot, root: Any, ours: Callable[[Any], bool]
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Attributes that are new or other than before: path -> name -> `{"json"|"pickle": ...}`.
 
@@ -78,7 +79,7 @@ def difference(
 
 
 def restore(
-    state: Mapping[str, Mapping[str, Mapping[str, Any]]], root: Any, ours: Callable[[type], bool]
+    state: Mapping[str, Mapping[str, Mapping[str, Any]]], root: Any, ours: Callable[[Any], bool]
 ) -> None:
     """Put carried attributes onto a new oracle. Raises HarnessError where it is built otherwise."""
     for path, attributes in state.items():
@@ -89,7 +90,7 @@ def restore(
             setattr(objects[path], name, _opened(carried))
 
 
-def _holds(value: Any, ours: Callable[[type], bool]) -> bool:
+def _holds(value: Any, ours: Callable[[Any], bool]) -> bool:
     """Whether it is one of the benchmark's objects, or a collection with one in it."""
     return next(reachable(value, ours), None) is not None
 

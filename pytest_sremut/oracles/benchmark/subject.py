@@ -64,6 +64,7 @@ class Subject:
         self._classes = classes
         self._pins: BenchmarkPins = request.benchmark
         self._fault = ""
+        self._given_to_it: set[int] = set()
         self.notes: dict[str, Any] = {}
 
     # -- tasks --------------------------------------------------------------------------------
@@ -159,9 +160,11 @@ class Subject:
 
     # -- pieces -------------------------------------------------------------------------------
 
-    def _ours(self, kind: type) -> bool:
-        """Whether a class comes from the checkout; the problem's does not."""
-        return bool(self._imports.file_of(kind.__module__))
+    def _ours(self, value: Any) -> bool:
+        """Whether an object's class comes from the checkout, and it is no part of the problem."""
+        if id(value) in self._given_to_it:
+            return False
+        return bool(self._imports.file_of(type(value).__module__))
 
     def _problem(self) -> Any:
         attributes = {**self._filled(self._layout.problem), **self._pins.problem}
@@ -169,6 +172,7 @@ class Subject:
         for name, value in attributes.items():
             setattr(problem, name, value)
         self.notes["attributes"] = sorted(attributes)
+        self._given_to_it = {id(problem), *map(id, attributes.values())}
         return problem
 
     def _assert_absent(self, problem: Any) -> None:

@@ -232,8 +232,8 @@ class Thing:
         vars(self).update(attributes)
 
 
-def ours(kind: type) -> bool:
-    return kind is Thing
+def ours(value: Any) -> bool:
+    return type(value) is Thing
 
 
 VALUES = st.recursive(

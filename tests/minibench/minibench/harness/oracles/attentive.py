@@ -1,5 +1,7 @@
 """Oracles that look at the cluster."""
 
+import os
+
 from minibench.harness.oracles.base import Grader
 
 
@@ -49,8 +51,8 @@ class Meddler(Grader):
 
     def grade(self):
         core, namespace = self.problem.cluster.core, self.problem.namespace
-        core.create_namespaced_config_map(namespace, {"metadata": {"name": "meddler-was-here"}})
-        body = {"metadata": {"annotations": {"meddler": "yes"}}}
+        core.create_namespaced_config_map(namespace, {"metadata": {"generateName": "meddler-"}})
+        body = {"metadata": {"annotations": {"meddler": str(os.getpid())}}}
         pod = core.list_namespaced_pod(namespace).items[0]
         core.patch_namespaced_pod(pod.metadata.name, namespace, body)
         return {"solved": True}

@@ -1,0 +1,98 @@
+"""A project with one study of the miniature benchmark, and a checkout of that beside it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+from quick import MAIN, PROFILE, ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "unit" / "support"))
+
+from minibench import make_checkout, pins_of
+
+STUDY = "minibench_study"
+SUPPORT = str(ROOT / "tests" / "unit" / "support")
+CONFTEST = f"""\
+import sys
+
+sys.path.insert(0, {SUPPORT!r})
+
+
+def pytest_sremut_oracles(config):
+    from minibench import MINIBENCH
+
+    return [MINIBENCH]
+"""
+A, R = "ACCEPT", "REJECT"
+ORACLES = """
+  # Reads pods only.
+  P1: {use: "minibench:PodsRunning"}
+  # Has no attribute to read, and swallows what comes of it.
+  E2: {use: "minibench:EndpointsReady", absent: [expected_port], diagnostic: has_ready_port}
+  E3: {use: "minibench:EndpointsReady", problem: {expected_port: 9090}, diagnostic: has_ready_port}
+  C4: {use: "minibench:All", of: [P1, E3], problem: {expected_port: 9090}}
+  M5: {use: "minibench:Meddler"}
+"""
+SAY = {"P1": (A, A, A), "E2": (R, R, R), "E3": (A, R, A), "C4": (A, R, A), "M5": (A, A, A)}
+
+
+def make_bench_project(
+    directory: Path,
+    *,
+    oracles: str = ORACLES,
+    say: Mapping[str, tuple[str, str, str]] = SAY,
+    instruments: str = "[own, pinned]",
+    profile: str = PROFILE,
+) -> Path:
+    """The project; its checkout is `directory / "checkout"`."""
+    checkout = make_checkout(directory / "checkout")
+    for name in ("mutants", "contracts"):
+        shutil.copytree(ROOT / name, directory / name)
+    text = (ROOT / "audits" / MAIN / "study.yaml").read_text()
+    begin, end = text.index("instruments: "), text.index("# The application's published load")
+    pins = pins_of(checkout)
+    files = {name: d for name, d in pins.files.items() if "twice" not in name}
+    section = {
+        "name": "minibench",
+        "commit": pins.commit,
+        "files": files,
+        "problem_class": "GoneService",
+    }
+    text = (
+        text[:begin]
+        + yaml.safe_dump({"benchmark": section})
+        + f"instruments: {instruments}\noracles:{oracles}\nonly: [MS-M01]\n"
+        + text[end:].replace("\n  kind:\n", f"\n{profile}  kind:\n")
+    )
+    text = text.replace(MAIN, STUDY).replace("repetitions: 3", "repetitions: 1")
+    text = text.replace(f"contracts/{STUDY}", f"contracts/{MAIN}")
+    place = directory / "audits" / STUDY
+    place.mkdir(parents=True)
+    (place / "study.yaml").write_text(text)
+    states = ("healthy", "faulted", "restored")
+    violated = ["MS-I1", "MS-I2", "MS-I3", "MS-I4", "MS-I6"]
+    predictions = {
+        "schema": "sremut/predictions/v1",
+        "study": STUDY,
+        "oracles": {
+            "MS-M01": {
+                state: {name: verdicts[i] for name, verdicts in say.items()}
+                for i, state in enumerate(states)
+            }
+        },
+        "contract": {
+            "MS-M01": {
+                "healthy": {"verdict": "PASS"},
+                "faulted": {"verdict": "REJECT", "violated": violated},
+                "restored": {"verdict": "PASS"},
+            }
+        },
+    }
+    (place / "predictions.yaml").write_text(yaml.safe_dump(predictions))
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    (directory / "conftest.py").write_text(CONFTEST)
+    return directory
