@@ -217,6 +217,7 @@ def _scores(
         ]
         for mutant in given.study.mutants
     }
+    registry = files_of(given.study.frozen, given.digests, "mutants")
     rows = []
     for grader in graders_of(given.study):
         result = score(grader, every)
@@ -241,7 +242,10 @@ def _scores(
                     }
                     for item in own
                 ],
-                "from": sources.ranges(s for sources_of in faulted.values() for s in sources_of),
+                "from": sources.ranges(
+                    # How many mutants there are is the registry's to say.
+                    [registry, *(source for own in faulted.values() for source in own)]
+                ),
             }
         )
     return rows

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_sremut.ledger.judge import Judged, JudgedStudy
 from pytest_sremut.ledger.model import AttemptFact, StateFact
 from pytest_sremut.ledger.scores import Fate, MutantFate
-from pytest_sremut.ledger.sources import Sources
+from pytest_sremut.ledger.sources import Sources, files_of
 from pytest_sremut.ledger.surprises import Meaning
 from pytest_sremut.study.cells import runs
 from pytest_sremut.study.verdict import ContractVerdict, State
@@ -40,7 +40,9 @@ def limits(
         *_unscored(fates),
         *_silent_sampler(study),
     ]
-    every = sources.ranges(attempt.source for attempt in study.attempts)
+    # How many runs and mutants there are is the study's own files' to say.
+    files = [files_of(study.study.frozen, study.digests, role) for role in ("study", "mutants")]
+    every = sources.ranges([*files, *(attempt.source for attempt in study.attempts)])
     return [{"from": every, **item} for item in found]
 
 

@@ -110,6 +110,13 @@ def test_every_number_of_a_troubled_study_too(
     assert walk(found.markdown, places(found, records.directory)) > 500
 
 
+def test_every_number_of_a_study_without_any_record_too(
+    records: Records, judge_it: Callable[..., Adjudicated]
+) -> None:
+    found = judge_it(records.directory)
+    assert walk(found.markdown, places(found, records.directory)) > 20
+
+
 def test_the_walk_finds_a_number_without_a_source(judged_whole: Adjudicated, whole: Path) -> None:
     broken = re.sub(r"(\| `O1` \| 0 of 3 \|.*\|) s[^|]+\|", r"\1 |", judged_whole.markdown)
     assert broken != judged_whole.markdown
