@@ -294,3 +294,35 @@ def test_no_order_of_problems_or_files_changes_a_row(mini: Path, seed: int) -> N
     finally:
         for path, text in originals.items():
             path.write_text(text)
+
+
+_TOKENS = ("None", "self", "x", "[]", "{}", "(1,)", "lambda: 0", "'s'", "import os", ")")
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_damaged_source_is_uncertain_or_a_named_error(mini: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    files = sorted(path for path in mini.rglob("*.py"))
+    originals = {path: path.read_text() for path in files}
+    try:
+        for path in draw.sample(files, 5):
+            lines = originals[path].splitlines(keepends=True)
+            for _ in range(4):
+                index = draw.randrange(len(lines))
+                words = re.findall(r"[A-Za-z_]\w+", lines[index])
+                if words:
+                    word, token = draw.choice(words), draw.choice(_TOKENS)
+                    lines[index] = lines[index].replace(word, token, 1)
+            path.write_text("".join(lines))
+        try:
+            census = take_census(mini)
+        except InputError:
+            return
+        for one in census.rows:
+            assert (one.verdict is U) == (one.reason is not None)
+    finally:
+        for path, text in originals.items():
+            path.write_text(text)
