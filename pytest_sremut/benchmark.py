@@ -62,7 +62,13 @@ def touched(studies: list[Study], settings: Settings) -> list[str]:
     }
     if settings.benchmark is None:
         return []
-    return [line for name in sorted(names) for line in _checkout(settings, name).dirt()]
+    found: list[str] = []
+    for name in sorted(names):
+        try:
+            found += _checkout(settings, name).dirt()
+        except SremutError as error:
+            found.append(str(error))
+    return found
 
 
 def instruments(settings: Settings) -> InstrumentSet:
