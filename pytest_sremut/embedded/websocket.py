@@ -20,6 +20,7 @@ from .errors import ApiStatus, bad_request
 from .jsonvalue import JsonObject, encode
 from .requests import ExecCall, ForwardCall
 from .runtime import ExecStream, PodRuntime
+from .tunnel import PROTOCOL, serve_tunnel
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["serve_exec", "serve_forward"]
 
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-FORWARD_PROTOCOLS = ("v4.channel.k8s.io",)
+FORWARD_PROTOCOLS = (PROTOCOL, "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 MAX_FRAME = 1024 * 1024
 CHUNK = 32 * 1024
@@ -165,9 +166,14 @@ async def serve_forward(
         ApiStatus: the request cannot be carried out at all.
     """
     _check_upgrade(http)
-    if not call.ports:
+    tunnelled = PROTOCOL in http.headers.get("Sec-WebSocket-Protocol", "")
+    if not call.ports and not tunnelled:
         raise bad_request('query parameter "ports" is required')
     socket = await _upgrade(http, FORWARD_PROTOCOLS)
+    if tunnelled:
+        with suppress(ConnectionError):
+            await serve_tunnel(socket, call, runtime)
+        return socket
     forward = _Forward(socket, call, runtime)
     try:
         await forward.run()
