@@ -6,7 +6,7 @@ Prints JSON: median wall seconds of a reading of each oracle by each instrument 
 engine makes it, not the time inside the oracle), and their difference. The two alternate.
 
 Where `SREMUT_BENCHMARK` names a checkout, also what `own` costs over the time inside the
-benchmark's oracle, and `pinned` where `SREMUT_BENCHMARK_PYTHON` names its interpreter; both once warm.
+benchmark's oracle, and `pinned` where `SREMUT_BENCHMARK_PYTHON` names its interpreter; both warm.
 """
 
 from __future__ import annotations
