@@ -25,11 +25,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--study", default="missing_service_social_network")
+    parser.add_argument("more", nargs="*", help="passed on to pytest, e.g. --sremut-exploratory")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         evidence = Path(temporary) / "evidence"
         command = [
-            sys.executable, "-m", "pytest", "-q", "-m", "mutant", "-k", arguments.study,
+            sys.executable, "-m", "pytest", "-q", "-m", "mutant", "-k", arguments.study, *arguments.more,
             f"--sremut-evidence={evidence}",
         ]  # fmt: skip
         if arguments.workers:
