@@ -30,8 +30,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         evidence = Path(temporary) / "evidence"
         command = [
-            sys.executable, "-m", "pytest", "-q", "-m", "mutant", "-k", arguments.study, *arguments.more,
-            f"--sremut-evidence={evidence}",
+            sys.executable, "-m", "pytest", "-q", "-m", "mutant", "-k", arguments.study,
+            f"--sremut-evidence={evidence}", *arguments.more,
         ]  # fmt: skip
         if arguments.workers:
             command += ["-n", str(arguments.workers)]
