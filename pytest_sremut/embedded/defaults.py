@@ -258,6 +258,11 @@ def _claim(value: JsonObject) -> None:
         spec.setdefault("volumeMode", "Filesystem")
 
 
+def _storage_class(value: JsonObject) -> None:
+    value.setdefault("reclaimPolicy", "Delete")
+    value.setdefault("volumeBindingMode", "Immediate")
+
+
 def _endpoints(value: JsonObject) -> None:
     for subset in _objects(value.get("subsets")):
         for port in _objects(subset.get("ports")):
@@ -318,6 +323,7 @@ _DEFAULTS: dict[str, Callable[[JsonObject], None]] = {
     "cronjobs.batch": _cron_job,
     "endpointslices.discovery.k8s.io": _slice,
     "networkpolicies.networking.k8s.io": _network_policy,
+    "storageclasses.storage.k8s.io": _storage_class,
 }
 
 _FIRST_STATUS: dict[str, JsonObject] = {

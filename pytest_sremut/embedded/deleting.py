@@ -29,6 +29,7 @@ RETURNED_WHEN_DELETED = frozenset(
         "resourcequotas",
         "serviceaccounts",
         "services",
+        "storageclasses.storage.k8s.io",
     )
 )
 JOB_WARNING = (

@@ -43,6 +43,7 @@ def diagnose() -> list[Check]:
         _inotify(),
         _temporary(),
         _kubectl(),
+        _policies(),
     ]
 
 
@@ -125,6 +126,16 @@ def _temporary() -> Check:
             advice="make /tmp writable, or set TMPDIR to a folder that is",
         )
     return Check(name="temporary folder", ok=True, detail=str(place))
+
+
+def _policies() -> Check:
+    return Check(
+        name="network policies",
+        ok=False,
+        needed=False,
+        detail="stored, not enforced: all pods share one network",
+        advice="repairs that need enforcement are not applicable here; use a real cluster for them",
+    )
 
 
 def _kubectl() -> Check:
