@@ -230,7 +230,11 @@ class Audit:
             return
         from pytest_sremut.ledger.load import read_attempts
 
-        attempts, problems = read_attempts(self.evidence)
+        try:
+            attempts, problems = read_attempts(self.evidence)
+        except SremutError as error:
+            terminalreporter.write_line(f"sremut: no summary: {error}", red=True)
+            return
         for study in self._studies():
             own = [attempt for attempt in attempts if attempt.study == study.id]
             if not own:
@@ -276,7 +280,10 @@ class Audit:
 
         if not self.evidence.is_dir():
             return []
-        attempts, _ = read_attempts(self.evidence)
+        try:
+            attempts, _ = read_attempts(self.evidence)
+        except SremutError as error:
+            return [f"sremut: no score, since there is no evidence: {error}"]
         lines: list[str] = []
         for study in self._studies():
             own = [attempt for attempt in attempts if attempt.study == study.id]
