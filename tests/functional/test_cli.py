@@ -62,7 +62,7 @@ def test_a_cluster_up_and_down(sremut: Sremut, tmp_path: Path) -> None:
     require_clusters()
     up = sremut("cluster", "up", "--name", "t1", "--routing=forwarder", "--nodes=2")
     assert (up.returncode, up.stderr) == (0, "")
-    server = re.search(r"^cluster t1 is up at (http://127\.0\.0\.1:\d+)$", up.stdout, re.M)
+    server = re.search(r"^cluster t1 is up at (https://127\.0\.0\.1:\d+)$", up.stdout, re.M)
     assert server is not None
     exported = re.search(r"^export KUBECONFIG=(\S+)$", up.stdout, re.M)
     assert exported is not None
@@ -106,10 +106,12 @@ def test_a_cluster_up_and_down(sremut: Sremut, tmp_path: Path) -> None:
 def test_a_command_in_a_cluster_of_its_own(sremut: Sremut) -> None:
     require_clusters()
     script = (
-        "import os, sys, urllib.request, yaml;"
+        "import base64, os, ssl, sys, urllib.request, yaml;"
         "config = yaml.safe_load(open(os.environ['KUBECONFIG']));"
-        "server = config['clusters'][0]['cluster']['server'];"
-        "opener = urllib.request.build_opener(urllib.request.ProxyHandler({}));"
+        "cluster = config['clusters'][0]['cluster']; server = cluster['server'];"
+        "root = base64.b64decode(cluster['certificate-authority-data']).decode();"
+        "tls = urllib.request.HTTPSHandler(context=ssl.create_default_context(cadata=root));"
+        "opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), tls);"
         "print(opener.open(server + '/version').status, server); sys.exit(7)"
     )
     done = sremut("cluster", "run", "--", sys.executable, "-c", script)

@@ -364,6 +364,10 @@ def _shown(recorded: Json, ours: Json, step: Step) -> Json:
         if recorded.keys() == {"metadata", "spec"} and "kind" in ours:  # cut to what matters
             metadata = {"name": ours["metadata"]["name"]}
             return {"metadata": metadata, "spec": ours["spec"]}
+        if "items other than" in step.note:
+            names = [item["metadata"]["name"] for item in recorded["items"]]
+            items = [item for item in ours["items"] if item["metadata"]["name"] in names]
+            return {**ours, "items": items}
         if str(recorded.get("kind", "")).endswith("List"):
             if "items" not in recorded:
                 return {key: value for key, value in ours.items() if key != "items"}

@@ -14,6 +14,12 @@ _QUICKER = (
 )
 _NODE = "The node is this machine: its capacity, kernel and runtime are told as they are."
 _PROSE = "Descriptions of API fields are not in the schemas."
+_VERSION = "The server says that it is not a build of Kubernetes."
+_KINDS = (
+    "Kinds, versions and subresources that studies do not use are not served: "
+    "`kubectl api-resources` lists those that are."
+)
+_SCHEMAS = "The schemas hold fields and types, no prose; the protobuf form is empty."
 _HEALTH = "The checks and paths of the real server's own parts do not exist here."
 _RACE = (
     "Written to stdout and stderr at once: the recorded runtime reads the two in any order, here "
@@ -36,12 +42,25 @@ _PLAIN = (
 
 REVIEWED: tuple[Reviewed, ...] = (
     # 01-discovery
+    Reviewed(steps="01-discovery/001-get-version", line="", reason=_VERSION),
     Reviewed(
-        steps="01-discovery/0(0[1-9]|1[0-9]|20)-",
-        line="",
-        reason="The resources that are served are those of the table in this document.",
-        verdict="differs",
+        steps="01-discovery/002-get-api",
+        line="serverAddress",
+        reason="The address under which clients should ask is not told: they know it.",
     ),
+    Reviewed(
+        steps="01-discovery/0(03-get-apis|04|06|08|1[0-7])",
+        line=r"^\.(groups|resources|items)\S*: missing, recorded",
+        reason=_KINDS,
+        verdict="not offered",
+    ),
+    Reviewed(
+        steps="01-discovery/003-get-apis",
+        line="autoscaling",
+        reason=_KINDS,
+        verdict="not offered",
+    ),
+    Reviewed(steps="01-discovery/0(18|19|20)-openapi", line="", reason=_SCHEMAS),
     Reviewed(steps="01-discovery/02[1-5]-", line="", reason=_HEALTH),
     Reviewed(steps="01-discovery/031-get-nodes", line="", reason=_NODE),
     # 02-deployment
@@ -105,11 +124,7 @@ REVIEWED: tuple[Reviewed, ...] = (
         reason=_PROSE,
         verdict="not offered",
     ),
-    Reviewed(
-        steps="06-kubectl/.*-version",
-        line="",
-        reason="The server says that it is not a build of Kubernetes.",
-    ),
+    Reviewed(steps="06-kubectl/.*-version", line="", reason=_VERSION),
     Reviewed(steps="06-kubectl/.*-cold-get", line="Terminating", reason=_QUICKER),
     # 08-faults
     Reviewed(

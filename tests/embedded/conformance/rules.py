@@ -38,6 +38,7 @@ RULES: dict[str, str] = {
     "goes with whole seconds",
     "unlimited": "the recorded kubelet read 9007199254740988Ki back where no memory limit was set",
     "certificate": "certificates are compared by their presence",
+    "storage-hash": "the hash of a resource's storage version is left out",
     "pull": "why an image could not be pulled is the recorded machine's own story",
     "size": "columns of printed tables are compared word by word, without their widths",
 }
@@ -188,7 +189,7 @@ class Side:
             value = _between_runs(value)
         result = {}
         for name, item in value.items():
-            if name == "managedFields" or name == _TRIGGER:
+            if name in ("managedFields", "storageVersionHash", _TRIGGER):
                 continue
             if name == "annotations" and isinstance(item, dict) and not item.keys() - {_TRIGGER}:
                 continue
@@ -255,6 +256,19 @@ def dumped(value: Json) -> str:
     return json.dumps(value, sort_keys=True)
 
 
+def _by_name(items: list[Json]) -> dict[str, Json] | None:
+    """What discovery lists, by name; ``None`` for other lists."""
+    found: dict[str, Json] = {}
+    for item in items:
+        if not isinstance(item, dict) or "uid" in item.get("metadata", {}):
+            return None
+        name = next((item[key] for key in ("resource", "name", "subresource") if key in item), "")
+        if not isinstance(name, str) or not name or name in found or "value" in item:
+            return None
+        found[name] = item
+    return found
+
+
 def differences(recorded: Json, ours: Json, place: str = "") -> list[str]:
     """Where two canonical values differ, one line per place."""
     if isinstance(recorded, dict) and isinstance(ours, dict):
@@ -275,6 +289,9 @@ def differences(recorded: Json, ours: Json, place: str = "") -> list[str]:
                 for index, (left, right) in enumerate(zip(recorded, ours, strict=True))
                 for line in differences(left, right, f"{place}[{index}]")
             ]
+        named = [_by_name(recorded), _by_name(ours)]
+        if named[0] and named[1]:
+            return differences(named[0], named[1], place)
         left, right = map(dumped, recorded), list(map(dumped, ours))
         missing = [item for item in left if not (item in right and not right.remove(item))]
         return [

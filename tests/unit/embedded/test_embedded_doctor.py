@@ -26,6 +26,7 @@ EXPECTED = [
     "inotify instances",
     "temporary folder",
     "kubectl",
+    "network policies",
 ]
 REQUIRED = os.environ.get("SREMUT_REQUIRE_EMBEDDED") == "1"
 
