@@ -64,7 +64,8 @@ def started(
 def test_the_images_that_the_study_uses() -> None:
     table = images()
     assert sorted(table) == [
-        "busybox:1.36", "busybox:1.36.1", "registry.k8s.io/pause:3.10", "sremut/demo:1", "sremut/wrk2:1",
+        "busybox:1.36", "busybox:1.36.1", "registry.k8s.io/pause:3.10",
+        "sremut/demo:1", "sremut/wrk2:1",
     ]  # fmt: skip
     assert table["sremut/demo:1"].module == "pytest_sremut.demo.service"
     assert table["sremut/wrk2:1"].module == "pytest_sremut.workload.generator"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from pytest_sremut.engine.transitions import FINAL, LEGAL, Phase, check_transition
@@ -19,7 +21,7 @@ def test_the_way_through_a_complete_run() -> None:
         Phase.RESTORE_VERIFIED,
         Phase.FINALIZED,
     ]
-    for old, new in zip(way, way[1:], strict=False):
+    for old, new in itertools.pairwise(way):
         check_transition(old, new)
 
 

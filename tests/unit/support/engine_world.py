@@ -330,9 +330,10 @@ class EngineWorld(World):
         mirror = ("EndpointSlice", NS, "user-service-mirror")
         if (service is None or service["spec"].get("selector")) and mirror in self.kube.objects:
             self.kube.drop(*mirror)
-        if service is not None and not service["spec"].get("selector"):
-            if ("EndpointSlice", NS, "user-service-ctl") in self.kube.objects:
-                self.kube.drop("EndpointSlice", NS, "user-service-ctl")
+        controlled = ("EndpointSlice", NS, "user-service-ctl")
+        unselected = service is not None and not service["spec"].get("selector")
+        if unselected and controlled in self.kube.objects:
+            self.kube.drop(*controlled)
 
     # -- load -------------------------------------------------------------------------------
 
