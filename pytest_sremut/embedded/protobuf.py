@@ -103,6 +103,23 @@ RoleBinding 1 metadata:ObjectMeta 2 subjects:[]Subject 3 roleRef:RoleRef
 ClusterRoleBinding 1 metadata:ObjectMeta 2 subjects:[]Subject 3 roleRef:RoleRef
 Subject 1 kind 2 apiGroup 3 name 4 namespace
 RoleRef 1 apiGroup 2 kind 3 name
+HorizontalPodAutoscaler 1 metadata:ObjectMeta 2 spec:HorizontalPodAutoscalerSpec
+  3 status:HorizontalPodAutoscalerStatus
+HorizontalPodAutoscalerSpec 1 scaleTargetRef:CrossVersionObjectReference 2 minReplicas:int
+  3 maxReplicas:int 4 metrics:[]MetricSpec
+HorizontalPodAutoscalerStatus 1 observedGeneration:int 3 currentReplicas:int 4 desiredReplicas:int
+CrossVersionObjectReference 1 kind 2 name 3 apiVersion
+MetricSpec 1 type 4 resource:ResourceMetricSource
+ResourceMetricSource 1 name 2 target:MetricTarget
+MetricTarget 1 type 2 value:Quantity 3 averageValue:Quantity 4 averageUtilization:int
+PodDisruptionBudget 1 metadata:ObjectMeta 2 spec:PodDisruptionBudgetSpec
+  3 status:PodDisruptionBudgetStatus
+PodDisruptionBudgetSpec 1 minAvailable:IntOrString 2 selector:LabelSelector
+  3 maxUnavailable:IntOrString 4 unhealthyPodEvictionPolicy
+PodDisruptionBudgetStatus 1 observedGeneration:int 3 disruptionsAllowed:int 4 currentHealthy:int
+  5 desiredHealthy:int 6 expectedPods:int
+PriorityClass 1 metadata:ObjectMeta 2 value:int 3 globalDefault:bool 4 description
+  5 preemptionPolicy
 """
 
 ROOTS = frozenset(
@@ -112,8 +129,11 @@ ROOTS = frozenset(
         "ConfigMap",
         "CronJob",
         "Deployment",
+        "HorizontalPodAutoscaler",
         "Job",
         "Namespace",
+        "PodDisruptionBudget",
+        "PriorityClass",
         "ResourceQuota",
         "Role",
         "RoleBinding",

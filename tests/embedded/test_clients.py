@@ -158,6 +158,13 @@ def test_kubectl(cluster: EmbeddedCluster, tmp_path: Path, which: str) -> None:
     assert "replicas" in run("explain", "deployment.spec")
     assert "FIELD: replicas <integer>" in run("explain", "deployment.spec.replicas")
     assert run("exec", "deploy/web", "--", "hostname").startswith("web-")
+    if which == "the newest":  # older ones send autoscaling/v1, which is not served
+        run("autoscale", "deployment", "web", "--max=3")
+        assert "Deployment/web" in run("get", "hpa")
+    run("create", "poddisruptionbudget", "pdb", "--selector=app=web", "--min-available=1")
+    run("create", "priorityclass", f"pc-{space}", "--value=10")
+    said = run("create", "ingress", "i", "--rule=x.example.com/=web:80", code=1)
+    assert "use `kubectl create ... --dry-run=client -o yaml | kubectl apply -f -`" in said
     run("delete", "namespace", space, "--wait=false")
 
 

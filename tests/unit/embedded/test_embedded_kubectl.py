@@ -117,7 +117,7 @@ def test_objects_that_kubectl_makes_up(kubectl: Run) -> None:
     kubectl("run", "p", "--image=busybox:1.36", "--command", "--", "sh", "-c", "true")
     taken = kubectl("create", "configmap", "c", "--from-literal=a=b", rc=1).stderr
     assert 'configmaps "c" already exists' in taken
-    refused = kubectl("create", "pdb", "x", "--selector=a=b", "--min-available=1", rc=1).stderr
+    refused = kubectl("create", "ingress", "x", "--rule=a.example.com/=b:80", rc=1).stderr
     assert "--dry-run=client -o yaml | kubectl apply -f -" in refused
     command = kubectl(
         "get", "deployment", "d", "-o", "jsonpath={.spec.template.spec.containers[0].command}"
