@@ -75,7 +75,7 @@ def apply_object(
         result["metadata"]["annotations"][LAST_APPLIED] = _note(applied)
     previous = entry_paths(mine) if mine is not None else set()
     held = {path for entry in kept for path in entry_paths(entry)}
-    for path in sorted(previous - wanted - held, key=len, reverse=True):
+    for path in sorted(previous - wanted - held, key=_removal_order):
         _take_away(type_, result, path, wanted | held)
     fields = tree(wanted)
     if mine is not None and mine.get("fieldsV1") == fields and result == live:
@@ -84,6 +84,14 @@ def apply_object(
         kept.insert(0, new_entry(result, fields, manager=manager, operation="Apply", time=time))
     store_entries(result, kept)
     return result
+
+
+def _removal_order(path: Path) -> tuple[bool, int, Path]:
+    """Whole items first, from the outside in: an item that loses its key field first could not be
+    found any more. Then single fields, from the inside out."""
+    if path[-1] == ".":
+        return (False, len(path), path)
+    return (True, -len(path), path)
 
 
 def _noted(value: JsonObject) -> Any:

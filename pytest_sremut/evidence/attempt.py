@@ -39,7 +39,7 @@ RESERVED: Final = frozenset({"attempt.json", "journal.jsonl", "record.json", "st
 SAMPLER: Final = "sampler.jsonl"
 """The stream that a record refers to as its sampler, where the caller names none."""
 
-Closing = Callable[[Mapping[str, Any]], None]
+Closing = Callable[[Mapping[str, Any]], object]
 
 
 class Attempt:

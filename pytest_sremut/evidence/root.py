@@ -26,7 +26,7 @@ from pytest_sremut.evidence.check import checked, parse_checked
 from pytest_sremut.evidence.clock import Clock, SystemClock, rfc3339
 from pytest_sremut.evidence.identity import AttemptIdentity, boot_id
 from pytest_sremut.evidence.rawref import RawRef, is_safe_name
-from pytest_sremut.study.canonical import CanonicalError, canonical_json
+from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
 from pytest_sremut.study.verdict import Outcome, Registration
 
 __all__ = ["AttemptEntry", "EvidenceRoot"]
@@ -183,7 +183,7 @@ class EvidenceRoot:
             "boot_id": boot,
             "pid": os.getpid(),
         }
-        self._write(f"{stem}.open.json", {**common, **opening})
+        opened = self._write(f"{stem}.open.json", {**common, **opening})
         if directory.exists():
             raise EvidenceError(
                 f"{directory}: stands there although the ledger knows of no such attempt"
@@ -197,17 +197,20 @@ class EvidenceRoot:
             boot_id=boot,
             clock=self._clock,
             closing=lambda ending: self._write(
-                f"{stem}.closed.json", {**common, "event": "closed", **ending}
+                f"{stem}.closed.json",
+                {**common, "event": "closed", "opening": opened, **ending},
             ),
         )
 
-    def _write(self, name: str, value: Mapping[str, Any]) -> None:
+    def _write(self, name: str, value: Mapping[str, Any]) -> str:
+        """Write an entry of the ledger; its SHA-256."""
         what = f"attempts/{name}"
         try:
             data = canonical_json(checked("attempt-ledger", value, what=what))
         except CanonicalError as error:
             raise EvidenceError(f"{what}: {error}") from error
         write_new(self._directory / "attempts" / name, data)
+        return sha256(data)
 
     def _entry(self, stem: str, events: set[str]) -> AttemptEntry:
         match = _ENTRY.fullmatch(f"{stem}.open.json")
@@ -230,7 +233,18 @@ class EvidenceRoot:
                 problems.append(str(error))
                 continue
             fields |= self._fields(value)
+            if event == "closed" and "open" in events:
+                problems += self._opening_problems(stem, value["opening"])
         return AttemptEntry(**{**fields, "problem": "; ".join(problems)})
+
+    def _opening_problems(self, stem: str, digest: str) -> list[str]:
+        """The closing entry names the opening one by digest, so neither can be exchanged."""
+        name = f"{stem}.open.json"
+        try:
+            found = sha256((self._directory / "attempts" / name).read_bytes())
+        except OSError as error:
+            return [f"attempts/{name}: cannot be read: {reason_of(error)}"]
+        return [] if found == digest else [f"attempts/{name}: SHA-256 {found}, recorded {digest}"]
 
     def _read(self, name: str, event: str, named: Mapping[str, Any]) -> Mapping[str, Any]:
         what = f"attempts/{name}"

@@ -55,6 +55,18 @@ def test_what_a_manager_stops_naming_goes(caller: api_kit.Caller) -> None:
     assert [port["port"] for port in value["spec"]["ports"]] == [80]
 
 
+def test_whole_items_are_taken_away_before_their_fields() -> None:
+    """In whatever order a set gives them: without its key an item cannot be found any more."""
+    from pytest_sremut.embedded.apply import _removal_order
+
+    item = ("f:spec", "f:ports", 'k:{"port":81,"protocol":"TCP"}')
+    paths = [(*item, "f:name"), (*item, "f:port"), (*item, "."), ("f:spec", "f:selector")]
+    for _ in range(3):
+        paths.append(paths.pop(0))
+        assert sorted(paths, key=_removal_order)[0] == (*item, ".")
+        assert sorted(paths, key=_removal_order)[-1] == ("f:spec", "f:selector")
+
+
 def test_what_another_manager_owns_stays(caller: api_kit.Caller) -> None:
     apply(caller, "one", PORTS, labels={"x": "1"})
     apply(caller, "two", {}, labels={"x": "1", "z": "3"})
