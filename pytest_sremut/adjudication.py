@@ -196,7 +196,13 @@ class Adjudication:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> StudyFile | None:
         if not is_study(file_path, self._settings):
             return None
-        return StudyFile.from_parent(parent, path=file_path)
+        collected: StudyFile = StudyFile.from_parent(parent, path=file_path)
+        # A study's records lie in a directory of its name, and its id is its own directory's name.
+        study = file_path.parent.name
+        collected.recorded = self._config.option.collectonly or any(
+            (place / study).is_dir() for place in self._directories()
+        )
+        return collected
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         return status_of(report)

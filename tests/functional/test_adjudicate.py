@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -49,6 +50,23 @@ def test_no_cluster_and_no_gate(recorded: Recorded, pytester: pytest.Pytester) -
     )
     result.assert_outcomes(passed=108, deselected=12)
     assert result.outlines  # no registration stands in this project, and no context is allowed
+
+
+def test_a_study_that_could_not_be_run_is_said_to_be_not_run(
+    recorded: Recorded, pytester: pytest.Pytester
+) -> None:
+    """Without its benchmark a study has no evidence: one skipped item, as in the live session."""
+    root = Path(__file__).resolve().parents[2]
+    name = "sregym_pinned_endpoints"
+    if not (recorded.root / "audits" / name).exists():
+        shutil.copytree(root / "audits" / name, recorded.root / "audits" / name)
+    recorded.matrix()
+    result = pytester.runpytest_subprocess(
+        "--sremut-adjudicate", "-m", "mutant", "-k", f"{MAIN} or {name}", "-rs"
+    )
+    assert result.parseoutcomes()["skipped"] == 1
+    assert result.parseoutcomes()["passed"] == 108
+    result.stdout.fnmatch_lines(["*pass a checkout of it with --sremut-benchmark=DIR*"])
 
 
 def test_a_cell_without_a_valid_attempt_is_an_error_with_its_reason(
