@@ -154,7 +154,8 @@ def test_a_crash_loop(pods: Pods) -> None:
     pod = pods.until(
         "crash",
         lambda pod: (
-            (waiting := pod.status.container_statuses[0].state.waiting)
+            pod.status.container_statuses  # none before the kubelet has seen the pod
+            and (waiting := pod.status.container_statuses[0].state.waiting)
             and waiting.reason == "CrashLoopBackOff"
         ),
         "crash is backed off",
