@@ -71,7 +71,7 @@ class Lease:
             holder: The session that we are, for the other one's message.
             directory: Where lock and mark are kept (None: `default_directory`); made if need be.
             timeout: Seconds to wait.
-            allow_dirty: For `sremut recover` only.
+            allow_dirty: For whoever puts the cluster back.
 
         Raises:
             UsageError: Another session holds it, it was left mutated, or the directory is not
@@ -96,7 +96,9 @@ class Lease:
             if not allow_dirty and (mark := lease.dirty()) is not None:
                 raise UsageError(  # noqa: TRY301 - the lock is given back below
                     f"cluster {identity.server} was left mutated by session {mark.session} "
-                    f"({mark.note}): put it back with `sremut recover`"
+                    f"({mark.note}): put it back by that journal's open intents and the captured "
+                    f"target beside it, or take the cluster down; then remove "
+                    f"{stem.with_suffix('.dirty')}"
                 )
             _write(stem.with_suffix(".holder"), {"session": holder, "pid": os.getpid()})
         except BaseException:

@@ -48,7 +48,7 @@ os.kill(os.getpid(), 9)
 """
     ended = subprocess.run([sys.executable, "-c", code], check=False)
     assert ended.returncode == -9
-    with pytest.raises(UsageError, match=r"session dead \(run ms-m01-r01\).*`sremut recover`"):
+    with pytest.raises(UsageError, match=r"session dead \(run ms-m01-r01\).*then remove .*\.dirty"):
         Lease.acquire(CLUSTER, directory=tmp_path, holder="s2")
     with Lease.acquire(CLUSTER, directory=tmp_path, holder="r", allow_dirty=True) as lease:
         assert lease.dirty() == DirtyMark(session="dead", note="run ms-m01-r01")
