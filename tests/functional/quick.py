@@ -235,6 +235,11 @@ def _command(pid: int) -> str:
     return "?"
 
 
+def _hears_signals() -> None:
+    """A session under `nohup` leaves hang-ups alone, and rightly so; these are to hear them."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def session(
     project: Path, *arguments: str, options: Sequence[str] = OPTIONS, **how: Any
@@ -262,6 +267,7 @@ def session(
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=_hears_signals,  # noqa: PLW1509 - one call, before any thread of the child
             **how,
         )
     running = Session(
