@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -122,10 +123,14 @@ def state_body(raw: RawRef, **changes: Any) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class FailingCalls:
-    """Makes the n-th call (from 1) of chosen functions of `os` fail with an errno."""
+    """Makes the n-th call (from 1) of chosen functions of `os` fail with an errno.
+
+    Only calls of the thread that made this count: a test runner's own threads write too.
+    """
 
     monkeypatch: pytest.MonkeyPatch
     code: int = errno.ENOSPC
+    thread: int = field(default_factory=threading.get_ident)
     calls: dict[str, int] = field(default_factory=dict)
 
     def fail(self, name: str, at: int, *, code: int | None = None, partial: int = 0) -> None:
@@ -134,6 +139,8 @@ class FailingCalls:
         number = self.code if code is None else code
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != self.thread:
+                return real(*args, **kwargs)
             self.calls[name] = self.calls.get(name, 0) + 1
             if self.calls[name] != at:
                 return real(*args, **kwargs)
@@ -145,14 +152,15 @@ class FailingCalls:
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, *names: str) -> dict[str, int]:
-    """Count calls of functions of `os` without changing them."""
+    """Count this thread's calls of functions of `os` without changing them."""
+    owner = threading.get_ident()
     counts: dict[str, int] = dict.fromkeys(names, 0)
 
     def wrap(name: str) -> None:
         real: Callable[..., Any] = getattr(os, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            counts[name] += 1
+            counts[name] += threading.get_ident() == owner
             return real(*args, **kwargs)
 
         monkeypatch.setattr(os, name, call)
