@@ -10,7 +10,9 @@ Rules kept here:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from . import deleting, discovery, openapi, podcalls, reading, reviews, subresources, writing
 from .authorization import Attributes, Authorizer, Tokens, User
@@ -26,6 +28,8 @@ __all__ = ["Api"]
 TEXT = "text/plain; charset=utf-8"
 PROTO_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_BY_NAME = re.compile(r"metadata\.name==?([^=,!]+)")
+_INTO_PODS = frozenset(("exec", "attach", "portforward"))
 _REVIEWS = frozenset(("authentication.k8s.io", "authorization.k8s.io"))
 
 
@@ -35,7 +39,8 @@ class Api:
     Args:
         registry: the objects.
         tokens: who may ask.
-        status: answers ``GET /sremut/v1/NAME`` by name.
+        status: answers ``GET /sremut/v1/NAME`` by name; ``access``, what service accounts asked
+            for, is always there.
     """
 
     def __init__(
@@ -47,8 +52,9 @@ class Api:
     ) -> None:
         self.registry = registry
         self.tokens = tokens or Tokens()
+        self.tokens.attach(registry)
         self.authorizer = Authorizer(registry)
-        self._status = dict(status or {})
+        self._status = {"access": self._access, **(status or {})}
 
     def handle(self, request: Request) -> Answer:
         """Answer a request."""
@@ -68,8 +74,15 @@ class Api:
         if not served:
             return self._document(request, parts, user)
         found = route(request)
-        self.authorizer.check(user, _attributes(found))
+        attributes = _attributes(request, found)
+        self.authorizer.check(user, attributes)
+        if found.subresource in _INTO_PODS and found.verb == "get":
+            # A WebSocket begins as a GET; since 1.35 it must be allowed as what it is, too.
+            self.authorizer.check(user, replace(attributes, verb="create"))
         return self._dispatch(request, found, user)
+
+    def _access(self) -> JsonObject:
+        return {"asked": self.authorizer.asked()}
 
     def _dispatch(self, request: Request, found: Route, user: User) -> Answer:
         registry = self.registry
@@ -181,8 +194,12 @@ def _is_resource_path(parts: list[str]) -> bool:
     return parts[:1] == ["apis"] and len(parts) > 3
 
 
-def _attributes(found: Route) -> Attributes:
+def _attributes(request: Request, found: Route) -> Attributes:
     name = found.name
+    if not name and found.verb in ("list", "watch", "deletecollection"):
+        # Selecting by name asks for that one object, whose name a role may name.
+        exact = _BY_NAME.fullmatch(request.first("fieldSelector") or "")
+        name = exact[1] if exact else ""
     namespace = found.namespace
     if found.table.key == "namespaces":
         namespace = found.name

@@ -4,7 +4,10 @@ Rules kept here:
 
 * the admin (the holder of the kubeconfig's token, or anybody when there is none) may do everything;
 * everybody else may do what stored Roles and ClusterRoles, bound to them, say; nothing otherwise;
-* every authenticated user may ask reviews about himself.
+* every authenticated user may ask reviews about himself;
+* a service account's token ends with its time, and with the account: a new one of the same name is
+  another account;
+* whatever a service account asked for is remembered, allowed or not, as an audit log would.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import hmac
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from .errors import ApiStatus, forbidden, unauthorized
 from .jsonvalue import JsonObject
@@ -23,6 +27,7 @@ __all__ = ["ADMIN", "ANONYMOUS", "Attributes", "Authorizer", "Tokens", "User"]
 RBAC = "rbac.authorization.k8s.io"
 MASTERS = "system:masters"
 ACCOUNT_PREFIX = "system:serviceaccount:"
+_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +76,16 @@ class Attributes:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Issued:
+    """Whose a token is, and how long: `uid` is the account's when it was issued."""
+
+    namespace: str
+    name: str
+    uid: str
+    expires: datetime | None  # None: with the account
+
+
 class Tokens:
     """Bearer tokens: the admin's, and those of service accounts.
 
@@ -80,12 +95,19 @@ class Tokens:
 
     def __init__(self, admin: str = "") -> None:
         self._admin = admin
-        self._accounts: dict[str, User] = {}
+        self._issued: dict[str, _Issued] = {}
+        self._registry: Registry | None = None
 
-    def issue(self, namespace: str, name: str) -> str:
-        """A new token for a service account."""
+    def attach(self, registry: Registry) -> None:
+        """Say where the service accounts are; without one, tokens outlive their accounts."""
+        self._registry = registry
+
+    def issue(self, namespace: str, name: str, expires: datetime | None = None) -> str:
+        """A new token for a service account, good until `expires` or until the account goes."""
         token = f"sremut-{secrets.token_urlsafe(32)}"
-        self._accounts[token] = account(namespace, name)
+        self._issued[token] = _Issued(
+            namespace=namespace, name=name, uid=self._uid(namespace, name), expires=expires
+        )
         return token
 
     def user(self, headers: Mapping[str, str]) -> User:
@@ -116,12 +138,24 @@ class Tokens:
         return User(name=acted_for, groups=(*groups, "system:authenticated"))
 
     def _known(self, token: str) -> User:
-        if not self._admin or hmac.compare_digest(token.encode(), self._admin.encode()):
-            return self._accounts.get(token, ADMIN)
-        user = self._accounts.get(token)
-        if user is None:
-            raise unauthorized()
-        return user
+        issued = self._issued.get(token)
+        if issued is not None and self._holds(issued):
+            return account(issued.namespace, issued.name)
+        admin = not self._admin or hmac.compare_digest(token.encode(), self._admin.encode())
+        if issued is None and admin:
+            return ADMIN
+        raise unauthorized()
+
+    def _holds(self, issued: _Issued) -> bool:
+        if self._registry is None:
+            return True
+        if issued.expires is not None and self._registry.now() >= issued.expires:
+            return False
+        return self._uid(issued.namespace, issued.name) == issued.uid
+
+    def _uid(self, namespace: str, name: str) -> str:
+        found = self._registry and self._registry.get("serviceaccounts", namespace, name)
+        return str(found["metadata"]["uid"]) if found else ""
 
 
 class Authorizer:
@@ -133,6 +167,13 @@ class Authorizer:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        # (user, verb, group, resource, namespace, allowed), each once, in the order of their first
+        self._asked: dict[tuple[str, str, str, str, str, bool], None] = {}
+
+    def asked(self) -> list[JsonObject]:
+        """What service accounts asked for until now, each kind of request once."""
+        keys = ("user", "verb", "group", "resource", "namespace", "allowed")
+        return [dict(zip(keys, entry, strict=True)) for entry in self._asked]
 
     def may_read(self, user: User, path: str) -> bool:
         """Whether `user` may read a path that is no resource."""
@@ -147,7 +188,11 @@ class Authorizer:
         Raises:
             ApiStatus: 403, worded as the real server words it.
         """
-        if not self.allows(user, attributes):
+        allowed = self.allows(user, attributes)
+        if user.name.startswith(ACCOUNT_PREFIX) and len(self._asked) < _REMEMBERED:
+            what = (attributes.verb, attributes.group, attributes.full_resource)
+            self._asked[user.name, *what, attributes.namespace, allowed] = None
+        if not allowed:
             raise self._refusal(user, attributes)
 
     def allows(self, user: User, attributes: Attributes) -> bool:

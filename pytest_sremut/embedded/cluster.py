@@ -75,6 +75,15 @@ class EmbeddedCluster:
         """What the daemon says of itself; raises EmbeddedError when it does not answer."""
         return self._get("/sremut/v1/status", timeout=10)
 
+    def access(self) -> list[dict[str, Any]]:
+        """What service accounts asked the API for until now, each kind of request once.
+
+        ``user, verb, group, resource, namespace, allowed``; raises EmbeddedError when the daemon
+        does not answer.
+        """
+        asked: list[dict[str, Any]] = self._get("/sremut/v1/access", timeout=10)["asked"]
+        return asked
+
     def selftest(self, timeout: float = 60) -> SelfTestReport:
         """Wait until the daemon's self-test has finished; answers its report.
 

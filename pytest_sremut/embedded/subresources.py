@@ -9,7 +9,7 @@ Rules kept here:
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from .decode import decode_object, parse_delete_options
 from .errors import Cause, bad_request, conflict, invalid, not_found, too_many_requests
@@ -237,7 +237,10 @@ def finalize(registry: Registry, request: Request, route: Route) -> Response:
 
 
 def issue_token(
-    registry: Registry, request: Request, route: Route, issue: Callable[[str, str], str]
+    registry: Registry,
+    request: Request,
+    route: Route,
+    issue: Callable[[str, str, datetime], str],
 ) -> Response:
     """Answer a POST of a TokenRequest; `issue` makes a token for an account.
 
@@ -269,7 +272,7 @@ def issue_token(
             "metadata": {"name": route.name, "namespace": route.namespace},
             "spec": spec,
             "status": {
-                "token": issue(route.namespace, route.name),
+                "token": issue(route.namespace, route.name, expires),
                 "expirationTimestamp": timestamp(expires),
             },
         },

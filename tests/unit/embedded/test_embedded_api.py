@@ -7,7 +7,14 @@ from urllib.parse import parse_qsl
 import api_kit
 import pytest
 
-from pytest_sremut.embedded.requests import ExecCall, ForwardCall, LogCall, Request, WatchCall
+from pytest_sremut.embedded.requests import (
+    ExecCall,
+    ForwardCall,
+    LogCall,
+    Request,
+    Response,
+    WatchCall,
+)
 from pytest_sremut.embedded.resources import GROUPS, RESOURCES
 
 NS = "/api/v1/namespaces/default"
@@ -424,6 +431,125 @@ def test_tokens_roles_and_reviews() -> None:
     impersonate = {"impersonate-user": "somebody"}
     assert caller.answer("GET", "/api/v1/pods", **admin, **impersonate)[0] == 403
     assert caller.answer("GET", "/api/v1/pods", **account, **impersonate)[0] == 403
+
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def grant(caller: api_kit.Caller, *rules: dict[str, Any], cluster: bool = False) -> None:
+    """Give the default account of the namespace default these rules, and no others."""
+    where = RBAC if cluster else f"{RBAC}/namespaces/default"
+    kind = "ClusterRole" if cluster else "Role"
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
+    admin = {"authorization": "Bearer secret"}
+    plural = f"{kind.lower()}s"
+    caller.post(f"{where}/{plural}", {"metadata": {"name": "g"}, "rules": list(rules)}, **admin)
+    reference = {"kind": kind, "name": "g", "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {"metadata": {"name": "g"}, "roleRef": reference, "subjects": [subject]}
+    caller.post(f"{where}/{kind.lower()}bindings", binding, **admin)
+
+
+def rule(resource: str, *verbs: str, **more: Any) -> dict[str, Any]:
+    return {"verbs": list(verbs), "apiGroups": [""], "resources": [resource], **more}
+
+
+def account_of(caller: api_kit.Caller, body: Any = None) -> dict[str, str]:
+    status, answer = caller.answer(
+        "POST", f"{NS}/serviceaccounts/default/token", body or {}, authorization="Bearer secret"
+    )
+    assert status == 201, answer
+    return {"authorization": f"Bearer {answer['status']['token']}"}
+
+
+def test_a_refusal_reads_as_the_real_one() -> None:
+    caller = api_kit.Caller(token="secret")
+    account = account_of(caller)
+    user = 'User "system:serviceaccount:default:default" cannot'
+    for method, target, message, details in (
+        ("GET", f"{NS}/pods", f'pods is forbidden: {user} list resource "pods" in API group "" '
+         'in the namespace "default"', {"kind": "pods"}),
+        ("DELETE", f"{NS}/services/web", f'services "web" is forbidden: {user} delete resource '
+         '"services" in API group "" in the namespace "default"',
+         {"name": "web", "kind": "services"}),
+        ("GET", "/apis/apps/v1/deployments", f"deployments.apps is forbidden: {user} list resource "
+         '"deployments" in API group "apps" at the cluster scope',
+         {"group": "apps", "kind": "deployments"}),
+        ("GET", f"{NS}/pods/p/log", f'pods "p" is forbidden: {user} get resource "pods/log" in API '
+         'group "" in the namespace "default"', {"name": "p", "kind": "pods"}),
+        ("GET", "/api/v1/namespaces/kube-system", f'namespaces "kube-system" is forbidden: {user} '
+         'get resource "namespaces" in API group "" in the namespace "kube-system"',
+         {"name": "kube-system", "kind": "namespaces"}),
+    ):  # fmt: skip
+        status, body = caller.answer(method, target, **account)
+        assert (status, body["reason"], body["code"]) == (403, "Forbidden", 403)
+        assert (body["message"], body["details"]) == (message, details)
+
+
+def test_a_cluster_role_may_name_one_object() -> None:
+    caller = api_kit.Caller(token="secret")
+    grant(caller, rule("namespaces", "get", "list", resourceNames=["kube-system"]), cluster=True)
+    account = account_of(caller)
+    assert caller.answer("GET", "/api/v1/namespaces/kube-system", **account)[0] == 200
+    assert caller.answer("GET", "/api/v1/namespaces/default", **account)[0] == 403
+    assert caller.answer("GET", "/api/v1/namespaces", **account)[0] == 403
+    by_name = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system"
+    assert caller.answer("GET", by_name, **account)[0] == 200
+    assert caller.answer("GET", by_name.replace("kube-system", "default"), **account)[0] == 403
+
+
+def test_a_command_over_a_websocket_must_be_allowed_as_both() -> None:
+    """It begins as a GET; since 1.35 that alone does not do."""
+    for verbs, refused in ((("get",), "create"), (("create",), "get"), (("get", "create"), "")):
+        caller = api_kit.Caller(token="secret")
+        caller.post(f"{NS}/pods", api_kit.pod(), authorization="Bearer secret")
+        grant(caller, rule("pods/exec", *verbs))
+        pairs = (("command", "id"), ("stdout", "true"))
+        answer = caller.api.handle(
+            Request(method="GET", path=f"{NS}/pods/p/exec", query=pairs, headers=account_of(caller))
+        )
+        if not refused:
+            assert isinstance(answer, ExecCall)
+            continue
+        assert isinstance(answer, Response)
+        assert answer.status == 403
+        assert f"cannot {refused} resource" in str(answer.body)
+
+
+def test_a_token_ends_with_its_time_and_with_its_account() -> None:
+    clock = api_kit.Clock()
+    caller = api_kit.Caller(api_kit.make_registry(clock), token="secret")
+    grant(caller, rule("pods", "list"))
+    short, long = (
+        account_of(caller, {"spec": {"expirationSeconds": seconds}}) for seconds in (600, 6000)
+    )
+    assert caller.answer("GET", f"{NS}/pods", **short)[0] == 200
+    clock.advance(601)
+    assert caller.answer("GET", f"{NS}/pods", **short)[0] == 401
+    assert caller.answer("GET", f"{NS}/pods", **long)[0] == 200
+    admin = {"authorization": "Bearer secret"}
+    caller.answer("DELETE", f"{NS}/serviceaccounts/default", **admin)
+    assert caller.answer("GET", f"{NS}/pods", **long)[0] == 401
+    caller.post(f"{NS}/serviceaccounts", {"metadata": {"name": "default"}}, **admin)
+    assert caller.answer("GET", f"{NS}/pods", **long)[0] == 401  # of the same name, another one
+    assert caller.answer("GET", f"{NS}/pods", **account_of(caller))[0] == 200
+
+
+def test_what_service_accounts_asked_for_is_remembered() -> None:
+    caller = api_kit.Caller(token="secret")
+    admin, account = {"authorization": "Bearer secret"}, account_of(caller)
+    grant(caller, rule("pods", "list"))
+    for _ in range(2):
+        caller.answer("GET", f"{NS}/pods", **account)
+        caller.answer("GET", "/apis/apps/v1/deployments", **account)
+        caller.answer("GET", "/api/v1/nodes", **admin)
+    user = "system:serviceaccount:default:default"
+    assert caller.answer("GET", "/sremut/v1/access", **admin)[1]["asked"] == [
+        {"user": user, "verb": "list", "group": "", "resource": "pods", "namespace": "default",
+         "allowed": True},
+        {"user": user, "verb": "list", "group": "apps", "resource": "deployments",
+         "namespace": "", "allowed": False},
+    ]  # fmt: skip
+    assert caller.answer("GET", "/sremut/v1/access", **account)[0] == 403
 
 
 # Calls into pods
