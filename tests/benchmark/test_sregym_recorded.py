@@ -19,7 +19,6 @@ from real_checkout import CORPUS, ORACLES, Grader, checkout, corpus, instrument
 from recorded_states import RecordedState
 
 from pytest_sremut.cluster.embedded import EmbeddedBackend
-from pytest_sremut.cluster.waiting import WaitTimeoutError
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.port import Reading
 
@@ -29,8 +28,6 @@ STATES = sorted(
 ) or ["healthy"]
 # The classes wait 60, 120 and 180 s for rollouts that never end.
 SLOW = {"bad-tag-paused", "readiness-gate"}
-# What the embedded cluster cannot be made to do; the state is then not the recorded one.
-GAPS = {"stub-image": "the cluster's nc does not listen (`nc -lk -e`), so the pods never serve"}
 AT_ONCE = 4
 
 pytestmark = pytest.mark.real_benchmark
@@ -115,15 +112,7 @@ def _recorded(state: str) -> Conclusions:
     }
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=GAPS[name], raises=WaitTimeoutError))
-        if name in GAPS
-        else name
-        for name in STATES
-    ],
-)
+@pytest.mark.parametrize("state", STATES)
 def test_every_oracle_concludes_as_recorded(
     concluded: dict[str, Future[Conclusions]], state: str
 ) -> None:

@@ -310,7 +310,11 @@ def test_nc_carries_data_both_ways() -> None:
         (["-w"], "nc: option requires an argument -- 'w'\n"),
         (["-Q", "h", "1"], "nc: invalid option -- 'Q'\n"),
         (["-w", "x", "h", "1"], "nc: invalid number 'x'\n"),
-        (["-l", "h", "1"], "nc: listening is not offered here\n"),
+        (["-l", "h", "1", "2"], "Usage: nc"),
+        (["-lk", "-e"], "nc: option requires an argument -- 'e'\n"),
+        (["-l", "-s", "127.0.0.1", "-p", "65536"], "nc: invalid number '65536'\n"),
+        (["-l", "-s", "192.0.2.1", "-p", "1"], "nc: bind: "),
+        (["-l", "-w", "1", "-s", "127.0.0.1"], "nc: timeout\n"),
         (["h"], "Usage: nc"),
     ],
 )
@@ -318,6 +322,102 @@ def test_nc_refuses(argv: list[str], start: str) -> None:
     code, _, err = run(nc.main, *argv)
     assert code == 1
     assert err.startswith(start)
+
+
+@contextmanager
+def listener(*argv: str, **options: Any) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """``nc -v -s 127.0.0.1`` with further arguments, and the port that it says it listens on."""
+    command = [sys.executable, "-ISE", str(FOLDER / "nc.py"), "-v", "-s", "127.0.0.1", *argv]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | options
+    with subprocess.Popen(command, **pipes) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline().decode()
+            assert line.startswith("listening on 127.0.0.1:"), line
+            yield process, int(line.removesuffix(" ...\n").rpartition(":")[2])
+        finally:
+            process.kill()
+
+
+def converse(port: int, data: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(1000), b""))
+
+
+@pytest.mark.parametrize("flags", [["-lk"], ["-l", "-k"]])
+def test_nc_serves_every_connection_with_a_program_of_its_own(flags: list[str]) -> None:
+    with (
+        listener(*flags, "-p", "0", "-e", "cat") as (_, port),
+        socket.create_connection(("127.0.0.1", port), timeout=30) as held,
+    ):
+        for data in (b"one", b"two"):  # beside one that is still being served
+            assert converse(port, data) == data
+        held.sendall(b"held")
+        assert held.recv(10) == b"held"
+
+
+def test_nc_passes_arguments_to_the_program_and_says_who_connected() -> None:
+    with listener("-le", "sh", "-c", 'read -r word; echo "$0 $word"', "got") as (process, port):
+        assert converse(port, b"it\n") == b"got it\n"
+        assert process.wait(30) == 0
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        assert said.startswith(f"connect to 127.0.0.1:{port} from 127.0.0.1:")
+
+
+def test_nc_says_when_there_is_no_such_program() -> None:
+    with listener("-l", "-e", "/no/such") as (process, port):
+        assert converse(port, b"") == b""
+        assert process.wait(30) == 127
+        assert process.stderr is not None
+        last = process.stderr.read().decode().splitlines()[-1]
+        assert last == "nc: can't execute '/no/such': No such file or directory"
+
+
+def test_nc_listens_once_without_a_program() -> None:
+    with listener("-lk", stdin=subprocess.DEVNULL) as (process, port):
+        assert converse(port, b"question") == b""
+        assert process.wait(30) == 0
+        assert process.stdout is not None
+        assert process.stdout.read() == b"question"
+
+
+def test_nc_takes_only_the_caller_that_it_was_told() -> None:
+    with listener("-l", "-e", "cat", "127.0.0.2") as (process, port):  # `-e` takes all that follows
+        assert converse(port, b"") == b""
+        assert process.wait(30) == 1  # cat has no such file
+    with listener("-l", "127.0.0.2", "-e", "echo", "hello") as (process, port):
+        assert converse(port, b"") == b""
+        assert process.poll() is None
+        with socket.socket() as caller:
+            caller.bind(("127.0.0.2", 0))
+            caller.connect(("127.0.0.1", port))
+            assert caller.recv(10) == b"hello\n"
+
+
+def test_nc_answers_packets() -> None:
+    with (
+        listener("-lu", "-p", "0", "-e", "cat") as (_, port),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as caller,
+    ):
+        caller.settimeout(30)
+        caller.sendto(b"echo\n", ("127.0.0.1", port))
+        assert caller.recv(100) == b"echo\n"
+
+
+def test_nc_listens_on_the_pods_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nc.socket, "gethostbyname", lambda _: "127.0.0.3")
+    made = nc.Listener(socket.SOCK_STREAM, ("", 0), peer=None, seconds=0)
+    assert made.address[0] == "127.0.0.3"
+    made.close()
+
+    def unknown(_: str) -> str:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(nc.socket, "gethostbyname", unknown)
+    assert nc.own_address() == "0.0.0.0"
 
 
 # wget
