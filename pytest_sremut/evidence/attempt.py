@@ -6,6 +6,7 @@
     raw/...                 raw bytes: objects, returned values, logs
     <stream>                append-only files such as sampler.jsonl
     record.json             all of the above by SHA-256, and how it ended
+    seal/                   in a sealed session, and written by its controller: see `evidence.seal`
 
 Raw evidence comes before what is concluded from it; the record is last. An attempt whose record
 or closing entry is missing died, and whatever it had finished by then still stands.
@@ -33,7 +34,9 @@ from pytest_sremut.study.verdict import Outcome, State
 
 __all__ = ["RESERVED", "SAMPLER", "AppendStream", "Attempt"]
 
-RESERVED: Final = frozenset({"attempt.json", "journal.jsonl", "record.json", "states", "raw"})
+RESERVED: Final = frozenset(
+    {"attempt.json", "journal.jsonl", "record.json", "states", "raw", "seal"}
+)
 """Names in an attempt's directory that no stream may take."""
 
 SAMPLER: Final = "sampler.jsonl"

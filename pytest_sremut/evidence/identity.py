@@ -48,10 +48,13 @@ class AttemptIdentity:
     protocol: Mapping[str, Any] = field(default_factory=dict)  # `protocol_facts`
     cluster: Mapping[str, Any] = field(default_factory=dict)  # kind, name, context, facts
     product: Mapping[str, Any] = field(default_factory=dict)  # `product_facts`
+    sealed: Mapping[str, Any] | None = None  # in a sealed session: registration, revision, key
 
     def as_json(self) -> dict[str, Any]:
         """JSON-ready, enumerations as text."""
+        bound = {} if self.sealed is None else {"sealed": dict(self.sealed)}
         return {
+            **bound,
             "study": self.study,
             "run": self.run,
             "mutant": self.mutant,

@@ -1,0 +1,67 @@
+"""Attempts of a sealed session without a cluster, whose every guard held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from evidence_doubles import TickingClock, identity, state_body
+
+from pytest_sremut.evidence.attempt import Attempt
+from pytest_sremut.evidence.identity import AttemptIdentity
+from pytest_sremut.evidence.root import EvidenceRoot
+from pytest_sremut.evidence.seal import SessionKey
+from pytest_sremut.study.verdict import Outcome, Registration, State
+
+SESSION = "20260829T102200Z-abcdef"
+MANIFEST = "a" * 64
+
+
+def sealed_identity(key: SessionKey, **changes: Any) -> AttemptIdentity:
+    """An attempt at ms-m02-r03 in a sealed session."""
+    return identity(
+        **{
+            "registration": Registration.SEALED,
+            "session": key.session,
+            "cluster": {"kind": "embedded", "kube_system_uid": "uid-of-kube-system"},
+            "product": {"version": "0.1.0", "digest": "d" * 64},
+            "sealed": {"registration": MANIFEST, "revision": 1, "key": key.public},
+            **changes,
+        }
+    )
+
+
+def begin(root: EvidenceRoot, key: SessionKey, **changes: Any) -> Attempt:
+    """An attempt that has begun."""
+    attempt = root.begin(sealed_identity(key, **changes))
+    attempt.journal.append("CREATED", {"mutant": "MS-M02"})
+    return attempt
+
+
+def operate(attempt: Attempt, number: int = 1, *, receipt: bool = True) -> None:
+    """One guarded operation."""
+    operation = f"op-{number:04d}"
+    attempt.journal.append("INTENT", {"operation": operation, "kind": "delete-target"})
+    if receipt:
+        attempt.journal.append("RECEIPT", {"operation": operation, "effects": []})
+
+
+def finish(attempt: Attempt, *, not_evaluated: Mapping[State, list[str]] | None = None) -> Attempt:
+    """Three states, a sampler, FINALIZED, closed as COMPLETE."""
+    with attempt.stream("sampler.jsonl") as samples:
+        samples.write({"pods": 27})
+    operate(attempt)
+    for state in State:
+        raw = attempt.raw(f"{state.value}-O1.json", b'{"success":true}')
+        body = state_body(raw)
+        body["contract"]["not_evaluated"] = (not_evaluated or {}).get(state, [])
+        attempt.finish_state(state, body)
+    attempt.journal.append("FINALIZED")
+    attempt.close(outcome=Outcome.COMPLETE, reason="all is well", record={})
+    return attempt
+
+
+def evidence(path: Path) -> EvidenceRoot:
+    """An evidence directory on a clock of its own."""
+    return EvidenceRoot.open(path, clock=TickingClock())
