@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_sremut.cluster.port import Failed, Present
 from pytest_sremut.engine import activation, application, fault, gates, mutation
+from pytest_sremut.engine.capture import capture_target
 from pytest_sremut.engine.context import RunContext, Timings
 from pytest_sremut.engine.contracting import evaluate_contract
 from pytest_sremut.engine.grading import (
@@ -26,12 +26,11 @@ from pytest_sremut.engine.noise import make_noise
 from pytest_sremut.engine.preflight import preflight
 from pytest_sremut.engine.recording import StateNotes, dump_objects, state_record
 from pytest_sremut.engine.sampler import Sampler
-from pytest_sremut.engine.stops import RunStoppedError, outcome_of
-from pytest_sremut.engine.transitions import FINAL, Phase, check_transition
+from pytest_sremut.engine.stops import RunStoppedError, outcome_of, told, without_outcome
+from pytest_sremut.engine.transitions import FINAL, MUTATED, Phase, check_transition
 from pytest_sremut.engine.windows import take_window
-from pytest_sremut.errors import ClusterUnavailableError, EvidenceError, SremutError
+from pytest_sremut.errors import EvidenceError, SremutError
 from pytest_sremut.evidence.attempt import AppendStream, Attempt
-from pytest_sremut.evidence.redaction import redact
 from pytest_sremut.evidence.uninterrupted import uninterrupted
 from pytest_sremut.oracles.port import Reading
 from pytest_sremut.study.verdict import (
@@ -71,6 +70,7 @@ class Driver:
         attempt: Already opened in the attempt ledger.
         instruments: Warm instruments of the session.
         registration: Under which regime the run stands.
+        use_namespaces: Namespaces that may be used though they were not created by us.
         before_run: Called first; raises to refuse (frozen files that changed during the session).
         mark: Told durably, with a note, before the first mutation, and with "" once the cluster
             is as it was found.
@@ -93,6 +93,7 @@ class Driver:
         before_run: Callable[[], None] = lambda: None,
         mark: Callable[[str], None] = lambda _note: None,
         registration_facts: Mapping[str, Any] | None = None,
+        use_namespaces: frozenset[str] = frozenset(),
     ) -> None:
         self.run = run
         self.attempt = attempt
@@ -125,6 +126,7 @@ class Driver:
             clock=clock,
             timings=Timings(clock),
             progress=progress,
+            use_namespaces=use_namespaces,
         )
         self._ctx.operator = instruments.operator(self._ctx.fault)
         attempt.journal.append(Phase.CREATED.value, {"mutant": run.mutant})
@@ -175,7 +177,7 @@ class Driver:
         """End the attempt because the session ends; restores what was mutated. Never raises a
         second reason over the first."""
         if self.outcome is None:
-            self._stop(RunStoppedError(Outcome.DRIVER_ABORTED, _told(why)))
+            self._stop(RunStoppedError(Outcome.DRIVER_ABORTED, told(why)))
         assert self.outcome is not None
         return self.outcome
 
@@ -223,7 +225,7 @@ class Driver:
         readings = self._control(notes)
         self._require(notes, gates.control(self._ctx, notes, Outcome.STOPPED_AT_HEALTHY_GATE))
         with ctx.timings.phase("capture"):
-            self._capture(notes)
+            capture_target(ctx, notes)
         self._record(notes)
         self._move(Phase.HEALTHY_STATE_CAPTURED)
         return readings
@@ -253,6 +255,7 @@ class Driver:
         dump_objects(ctx, notes, "before-oracle")
         with ctx.timings.phase("oracles"):
             notes.readings = read_oracles(ctx, self._instruments)
+        self._require(notes, gates.answered(notes))
         self._move(Phase.ORACLE_EVALUATED)
         with ctx.timings.phase("workload"):
             notes.window = take_window(ctx, "faulted", rounds=ctx.protocol.workload.rounds)
@@ -294,8 +297,7 @@ class Driver:
 
     def _begin(self, state: State) -> StateNotes:
         notes = StateNotes(state=state, started=self._ctx.clock.now())
-        notes.timings = dict(self._ctx.timings.seconds)
-        notes.waiting = dict(self._ctx.timings.waiting)
+        notes.reckon(self._ctx.timings)
         self._notes[state] = notes
         return notes
 
@@ -309,6 +311,7 @@ class Driver:
         with ctx.timings.phase("oracles"):
             capture = notes.state is State.HEALTHY
             notes.readings = read_oracles(ctx, self._instruments, capture=capture)
+        self._require(notes, gates.answered(notes))
         with ctx.timings.phase("contract"):
             notes.contract = evaluate_contract(ctx, notes)
         return self._readings(notes)
@@ -327,24 +330,6 @@ class Driver:
             self._record(notes)
             raise stop
 
-    def _capture(self, notes: StateNotes) -> None:
-        ctx = self._ctx
-        ref = fault.target_ref(ctx)
-        found = ctx.api.get(ref)
-        match found:
-            case Present():
-                ctx.target = found.body
-                notes.objects.append(
-                    ctx.attempt.json("captured-target.json", redact(ref.kind, found.body))
-                )
-            case Failed():
-                raise ClusterUnavailableError(f"{ref} cannot be captured: {found.message}")
-            case _:
-                raise RunStoppedError(
-                    Outcome.STOPPED_AT_HEALTHY_GATE, f"{ref} does not exist while healthy"
-                )
-        notes.facts["baseline"] = dict(ctx.baseline)
-
     def _verify_activation(self, notes: StateNotes, when: str) -> None:
         results = activation.check(self._ctx)
         notes.activation += [(when, result) for result in results]
@@ -354,17 +339,7 @@ class Driver:
 
     def _record(self, notes: StateNotes) -> None:
         """Flush a state; what it cost is the difference to when it began."""
-        timings, waiting = self._ctx.timings.seconds, self._ctx.timings.waiting
-        notes.timings = {
-            name: value - notes.timings.get(name, 0.0)
-            for name, value in timings.items()
-            if value > notes.timings.get(name, 0.0)
-        }
-        notes.waiting = {
-            name: value - notes.waiting.get(name, 0.0)
-            for name, value in waiting.items()
-            if value > notes.waiting.get(name, 0.0)
-        }
+        notes.charge(self._ctx.timings)
         record = state_record(
             self._ctx, notes, registration=self._registration, finished=self._ctx.clock.now()
         )
@@ -380,7 +355,7 @@ class Driver:
 
     def _stop(self, error: BaseException) -> None:
         """End the attempt for a reason; restore first where something was mutated."""
-        outcome, reason = outcome_of(error), _told(error)
+        outcome, reason = outcome_of(error), told(error)
         if not isinstance(error, SremutError | KeyboardInterrupt):
             self._facts["traceback"] = "".join(traceback.format_exception(error))
         if self._phase in FINAL:
@@ -389,21 +364,21 @@ class Driver:
             if not self.attempt.closed:
                 self.outcome, self._stopped = outcome, RunStoppedError(outcome, reason)
             return
-        mutated = self._phase in _MUTATED
+        mutated = self._phase in MUTATED
         try:
             self._put_back(mutated)
         except (SremutError, KeyboardInterrupt) as second:
-            self._facts["dirty"] = _told(second)
+            self._facts["dirty"] = told(second)
             if mutated and self._phase is not Phase.RESTORE_VERIFIED:
                 outcome = Outcome.RESTORATION_FAILURE
-                reason = f"{reason}; then restoration failed: {_told(second)}"
+                reason = f"{reason}; then restoration failed: {told(second)}"
             else:
-                reason = f"{reason}; then cleaning up failed: {_told(second)}"
-        reason = _without_outcome(reason)
+                reason = f"{reason}; then cleaning up failed: {told(second)}"
+        reason = without_outcome(reason)
         self._stopped = RunStoppedError(outcome, reason)
         try:
             with uninterrupted():
-                if self._phase in _MUTATED:
+                if self._phase in MUTATED:
                     self._blocked()
                 elif not self.dirty:
                     self._move(Phase.ABORTED_SAFE)
@@ -417,6 +392,7 @@ class Driver:
 
     def _put_back(self, mutated: bool) -> None:
         ctx = self._ctx
+        ctx.guard.reconcile()
         if ctx.application:
             known = {item.uid for item in ctx.temporary}
             ctx.temporary += [pod for pod in abandoned_probes(ctx) if pod.uid not in known]
@@ -427,7 +403,7 @@ class Driver:
         try:
             self._stop_sampler()
         except SremutError as error:  # a sample that could not be kept leaves nothing mutated
-            self._facts["sampler"] = _told(error)
+            self._facts["sampler"] = told(error)
         if ctx.application or ctx.temporary:
             application.remove(ctx)
 
@@ -473,30 +449,3 @@ class Driver:
         with uninterrupted():
             self.attempt.journal.append(new.value)
             self._phase = new
-
-
-_MUTATED = frozenset(
-    {
-        Phase.MUTANT_INJECTED,
-        Phase.MUTANT_STATE_VERIFIED,
-        Phase.ORACLE_STARTED,
-        Phase.ORACLE_EVALUATED,
-        Phase.CONTRACT_EVALUATED,
-        Phase.RESTORE_STARTED,
-    }
-)
-
-
-def _told(error: BaseException) -> str:
-    if isinstance(error, SremutError):
-        return str(error)
-    if isinstance(error, KeyboardInterrupt):
-        return f"interrupted: {error}" if str(error) else "interrupted"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def _without_outcome(reason: str) -> str:
-    """A stop's own text begins with its outcome, which is recorded beside the reason."""
-    for outcome in Outcome:
-        reason = reason.replace(f"{outcome.value}: ", "")
-    return reason

@@ -18,7 +18,7 @@ from pytest_sremut.evidence.redaction import redact
 from pytest_sremut.study.verdict import Registration, State
 
 if TYPE_CHECKING:
-    from pytest_sremut.engine.context import RunContext
+    from pytest_sremut.engine.context import RunContext, Timings
 
 __all__ = ["StateNotes", "dump_objects", "state_record"]
 
@@ -39,6 +39,20 @@ class StateNotes:
     facts: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     waiting: dict[str, float] = field(default_factory=dict)
+
+    def reckon(self, timings: Timings) -> None:
+        """Note what had been spent when the state began."""
+        self.timings, self.waiting = dict(timings.seconds), dict(timings.waiting)
+
+    def charge(self, timings: Timings) -> None:
+        """What the state cost: the difference to when it began."""
+        self.timings = _spent(timings.seconds, self.timings)
+        self.waiting = _spent(timings.waiting, self.waiting)
+
+
+def _spent(now: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    spent = {name: value - before.get(name, 0.0) for name, value in now.items()}
+    return {name: value for name, value in spent.items() if value > 0.0}
 
 
 def dump_objects(ctx: RunContext, notes: StateNotes, when: str) -> None:

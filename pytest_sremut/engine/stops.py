@@ -12,7 +12,7 @@ from pytest_sremut.errors import (
 )
 from pytest_sremut.study.verdict import Outcome
 
-__all__ = ["RunStoppedError", "outcome_of"]
+__all__ = ["RunStoppedError", "outcome_of", "told", "without_outcome"]
 
 
 class RunStoppedError(SremutError):
@@ -45,3 +45,19 @@ def outcome_of(error: BaseException) -> Outcome:
             return Outcome.DRIVER_ABORTED
         case _:
             return Outcome.DRIVER_ABORTED
+
+
+def told(error: BaseException) -> str:
+    """What went wrong, in words for a reason: our own errors are sentences already."""
+    if isinstance(error, SremutError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return f"interrupted: {error}" if str(error) else "interrupted"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def without_outcome(reason: str) -> str:
+    """A stop's own text begins with its outcome, which is recorded beside the reason."""
+    for outcome in Outcome:
+        reason = reason.replace(f"{outcome.value}: ", "")
+    return reason

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["FINAL", "LEGAL", "Phase", "check_transition"]
+__all__ = ["FINAL", "LEGAL", "MUTATED", "Phase", "check_transition"]
 
 
 class Phase(StrEnum):
@@ -29,6 +29,18 @@ class Phase(StrEnum):
 
 
 FINAL = frozenset({Phase.FINALIZED, Phase.ABORTED_SAFE, Phase.RESTORATION_BLOCKED})
+
+MUTATED = frozenset(
+    {
+        Phase.MUTANT_INJECTED,
+        Phase.MUTANT_STATE_VERIFIED,
+        Phase.ORACLE_STARTED,
+        Phase.ORACLE_EVALUATED,
+        Phase.CONTRACT_EVALUATED,
+        Phase.RESTORE_STARTED,
+    }
+)
+"""Phases in which the system may be mutated: no end but through a restoration."""
 
 # Before the first mutation a run may stop safely at any point; after it, only through a
 # verified restoration, or it is blocked.
