@@ -30,7 +30,7 @@ def layouts(settings: Settings) -> dict[str, Layout]:
 
 def needs(study: Study, settings: Settings) -> bool:
     """Whether the study takes anything from a benchmark under the profile of this session."""
-    return study.needs_benchmark(settings.profile or settings.cluster.split(":")[0])
+    return study.needs_benchmark(study.profile_for(settings.cluster_kind, settings.profile))
 
 
 def why_not_run(study: Study, settings: Settings) -> str:

@@ -76,7 +76,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    cluster = commands.add_parser("cluster", help="an embedded cluster that outlives a session")
+    cluster = commands.add_parser(
+        "cluster", help="an embedded cluster that outlives a session; rights on an existing one"
+    )
     verbs = cluster.add_subparsers(metavar="VERB", required=True)
 
     def verb(name: str, text: str) -> argparse.ArgumentParser:
@@ -98,6 +100,13 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     verb("status", "what it is and whether its self-test passed").set_defaults(run=_cluster_status)
     verb("kubeconfig", "print the path of its kubeconfig").set_defaults(run=_cluster_kubeconfig)
     verb("down", "take it down").set_defaults(run=_cluster_down)
+    rights = verbs.add_parser("rbac", help="print the least rights an existing cluster must grant")
+    rights.add_argument("--namespace", required=True, help="the study's; create it beforehand")
+    rights.add_argument("--account", default="sremut", help="service account (default: sremut)")
+    rights.add_argument(
+        "--observe", action="store_true", help="grant reads that make the record richer, too"
+    )
+    rights.set_defaults(run=_cluster_rbac)
 
 
 def _directory(name: str) -> Path:
@@ -194,6 +203,13 @@ def _cluster_kubeconfig(arguments: argparse.Namespace) -> int:
     from pytest_sremut import embedded
 
     print(embedded.attach(_directory(arguments.name)).kubeconfig)
+    return 0
+
+
+def _cluster_rbac(arguments: argparse.Namespace) -> int:
+    from pytest_sremut.cluster.rbac import manifest
+
+    print(manifest(arguments.namespace, arguments.account, observe=arguments.observe), end="")
     return 0
 
 

@@ -90,7 +90,7 @@ def admit(study: Study, settings: Settings) -> Admission:
 
 
 def _profile(study: Study, settings: Settings) -> list[str]:
-    profile = settings.profile or settings.cluster.split(":")[0]
+    profile = study.profile_for(settings.cluster_kind, settings.profile)
     if profile in study.profiles:
         return []
     known = ", ".join(sorted(study.profiles))

@@ -57,9 +57,15 @@ class Settings:
     evidence_directories: tuple[Path, ...] = ()  # all that were named; a live session takes one
     reports: tuple[tuple[str, Path], ...] = ()  # (kind, where), in the order given
     embedded: tuple[tuple[str, str], ...] = ()  # how the embedded cluster is built, key and value
+    use_namespaces: frozenset[str] = frozenset()  # existing ones that a study may use
     benchmark: Path | None = None  # a checkout
     benchmark_python: str = ""  # its interpreter; "": none was named
     layouts: tuple[Layout, ...] = ()  # adapters that plugins brought
+
+    @property
+    def cluster_kind(self) -> str:
+        """The kind of cluster that was asked for; a profile may be called so."""
+        return self.cluster.partition(":")[0]
 
     @property
     def keeps_clusters(self) -> bool:
@@ -84,10 +90,19 @@ def add_options(parser: pytest.Parser) -> None:
         help="A kubeconfig context that may be written to; may be given several times.",
     )
     group.addoption(
+        "--sremut-use-namespace",
+        metavar="NAME",
+        action="append",
+        default=None,
+        help="A namespace that exists already, empty, and may be used by the study that names it "
+        "(default: only namespaces that we created); may be given several times.",
+    )
+    group.addoption(
         "--sremut-profile",
         metavar="NAME",
         default=None,
-        help="Protocol profile of the study (default: named after the kind of cluster).",
+        help="Protocol profile of the study (default: named after the kind of cluster; "
+        "kind for a context without one).",
     )
     group.addoption(
         "--sremut-evidence",
@@ -171,6 +186,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("sremut_audits", "Directory of the studies.", default="audits")
     parser.addini("sremut_cluster", "See --sremut-cluster.", default="embedded")
     parser.addini("sremut_allow_context", "See --sremut-allow-context.", type="args", default=[])
+    parser.addini("sremut_use_namespace", "See --sremut-use-namespace.", type="args", default=[])
     parser.addini("sremut_profile", "See --sremut-profile.", default="")
     parser.addini(
         "sremut_evidence", "See --sremut-evidence, one a line.", type="linelist", default=[]
@@ -214,6 +230,7 @@ def settings_of(config: pytest.Config) -> Settings:
         audits=root / str(config.getini("sremut_audits")),
         cluster=_cluster(str(value("cluster"))),
         allowed_contexts=frozenset(str(name) for name in allowed),
+        use_namespaces=_use_namespaces(value("use_namespace")),
         profile=str(value("profile") or ""),
         evidence=evidence[0] if evidence else None,
         keep_cluster=bool(value("keep_cluster")),
@@ -229,6 +246,17 @@ def settings_of(config: pytest.Config) -> Settings:
         benchmark_python=_benchmark_python(config, str(value("benchmark_python") or "")),
         layouts=_layouts(config),
     )
+
+
+def _use_namespaces(given: object) -> frozenset[str]:
+    assert isinstance(given, list)
+    for name in given:
+        if str(name).startswith("kube-") or str(name) in ("", "default"):
+            raise pytest.UsageError(
+                f"--sremut-use-namespace: found {str(name)!r}; allowed: the name of a namespace "
+                "for the study alone, not default and not one of the cluster's own (kube-...)"
+            )
+    return frozenset(str(name) for name in given)
 
 
 def _evidence(config: pytest.Config, given: object, *, adjudicate: bool) -> tuple[Path, ...]:

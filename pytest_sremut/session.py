@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_sremut.cluster.port import Cluster, ClusterIdentity
     from pytest_sremut.gate import Admission
     from pytest_sremut.options import Settings
-    from pytest_sremut.study.model import Cell, Run, Study
+    from pytest_sremut.study.model import Cell, Protocol, Run, Study
 
 __all__ = ["AuditSession", "ClusterFactory"]
 
@@ -170,7 +170,7 @@ class AuditSession:
         if self._root is None:
             self._root = EvidenceRoot.open(self._evidence)
         cluster, identity = self._leased(study)
-        protocol = study.profiles[self._settings.profile or cluster.facts().kind]
+        protocol = _protocol_of(study, self._settings)
         admission = self._admissions[study.id]
         identity_of_attempt = AttemptIdentity(
             study=study.id,
@@ -202,6 +202,7 @@ class AuditSession:
                 mark=self._mark,
                 before_run=lambda: self._refuse_if_changed(study),
                 registration_facts=admission.facts(),
+                use_namespaces=self._settings.use_namespaces,
             )
         return self._driver
 
@@ -273,6 +274,11 @@ def _observed(cell: Cell, readings: StateReadings) -> tuple[Observed, ...]:
         )
         for reading in readings.readings[cell.oracle]
     )
+
+
+def _protocol_of(study: Study, settings: Settings) -> Protocol:
+    """The profile in use. The gate has seen that it is there."""
+    return study.profiles[study.profile_for(settings.cluster_kind, settings.profile)]
 
 
 def _is_own(cluster: Cluster) -> bool:

@@ -21,6 +21,7 @@ from pytest_sremut.cluster.port import (
     Listing,
     ObjectRef,
     Present,
+    Right,
     WatchEvent,
 )
 from pytest_sremut.cluster.resources import RESOURCES, collection_path, object_path
@@ -31,6 +32,7 @@ __all__ = ["KubeClient", "load"]
 
 _READ_TIMEOUT: Final = 10.0
 _WRITE_TIMEOUT: Final = 30.0
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _PAGE: Final = 500
 _RESTARTS: Final = 3  # of a list whose continue token expired
 _LONGEST_LINE: Final = 16 << 20  # of a watch
@@ -169,6 +171,36 @@ class KubeClient:
             return Failed(
                 what="get /version", status=answer.status, reason="Malformed", message=str(error)
             )
+
+    def allowed(self, right: Right) -> bool | Failed:
+        """POST a SelfSubjectAccessReview, which stores nothing."""
+        what = f"ask whether we may {right}"
+        resource, _, subresource = right.resource.partition("/")
+        asked = {
+            "verb": right.verb,
+            "group": right.group,
+            "resource": resource,
+            "subresource": subresource,
+            "namespace": right.namespace,
+            "name": right.name,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {key: value for key, value in asked.items() if value}},
+        }
+        answer = self._transport.request("POST", _REVIEWS, body=body, timeout=self._read_timeout)
+        if not isinstance(answer, Answer) or answer.status not in (200, 201):
+            return decode.failure(answer, what)
+        try:
+            status = decode.parse_object(answer.body).get("status")
+        except decode.MalformedError as error:
+            return Failed(what=what, status=answer.status, reason="Malformed", message=str(error))
+        allowed = status.get("allowed") if isinstance(status, Mapping) else None
+        if not isinstance(allowed, bool):
+            message = "the review says neither yes nor no"
+            return Failed(what=what, status=answer.status, reason="Malformed", message=message)
+        return allowed
 
     def _stream(
         self, path: str, query: Mapping[str, str], timeout: float, what: str

@@ -26,6 +26,7 @@ __all__ = [
     "LogLine",
     "ObjectRef",
     "Present",
+    "Right",
     "WatchEvent",
 ]
 
@@ -55,6 +56,29 @@ class ObjectRef:
     def __str__(self) -> str:
         where = f"{self.namespace}/" if self.namespace else ""
         return f"{self.kind} {where}{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """One kind of call that a user may be allowed to make, in RBAC's words.
+
+    `resource` is the plural, with a subresource if it is about one (`pods/exec`); `namespace` is
+    empty at the cluster scope, `name` for any object.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        what, slash, sub = self.resource.partition("/")
+        told = f"{self.verb} {what}{f'.{self.group}' if self.group else ''}{slash}{sub}"
+        told += f" {self.name}" if self.name else ""
+        if self.resource == "namespaces" and self.name:
+            return told
+        return f"{told} in namespace {self.namespace}" if self.namespace else f"{told} anywhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +219,10 @@ class KubeApi(Protocol):
         ...
 
     def version(self) -> Mapping[str, Any] | Failed: ...
+
+    def allowed(self, right: Right) -> bool | Failed:
+        """Whether the server would let us do that; asked of it, not tried."""
+        ...
 
 
 class Cluster(Protocol):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_sremut.evidence.attempt import Attempt
     from pytest_sremut.study.model import Mutant, Protocol, Run, Study
 
-__all__ = ["RunContext", "Timings"]
+__all__ = ["RunContext", "Timings", "manager_of"]
 
 
 class Timings:
@@ -58,6 +58,8 @@ class RunContext:
     clock: Clock
     timings: Timings
     progress: Callable[[str], None]
+    use_namespaces: frozenset[str] = frozenset()  # not created by us, and allowed by name
+    keep_aside: Callable[[bytes], None] = lambda _body: None  # privately, until the run has ended
     # ---
     baseline: Mapping[str, int] = field(default_factory=dict)
     target: Mapping[str, Any] | None = None  # the captured live object
@@ -94,3 +96,9 @@ class RunContext:
     def tell(self, what: str) -> None:
         """Show run and phase while something long goes on."""
         self.progress(f"{self.run.id}: {what}")
+
+
+def manager_of(attempt: Attempt) -> str:
+    """Whose creations an attempt's are, for the server's `managedFields`."""
+    who = attempt.identity
+    return f"sremut:{who.session}:{who.study}:{who.run}-a{attempt.number:02d}"

@@ -3,11 +3,12 @@ the run with every failed check told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.cluster.port import Absent, Failed, ObjectRef, Present
+from pytest_sremut.cluster.rbac import lacking
 from pytest_sremut.engine.labels import OWNER_LABEL
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.study.verdict import Outcome
@@ -33,7 +34,8 @@ class PreflightCheck:
 def preflight(ctx: RunContext, more: Iterable[PreflightCheck] = ()) -> list[PreflightCheck]:
     """Run every check, and those of others. Raises RunStoppedError naming each that fails."""
     ctx.tell("preflight")
-    checks = [*more, *_cluster(ctx), *_namespace(ctx)]
+    found = ctx.api.get(ObjectRef(kind="Namespace", namespace="", name=ctx.namespace))
+    checks = [*more, *_cluster(ctx), *_rights(ctx, found), *_namespace(ctx, found)]
     failed = [check for check in checks if not check.holds]
     if failed:
         told = "; ".join(f"{check.name}: {check.observed}" for check in failed)
@@ -52,9 +54,7 @@ def _cluster(ctx: RunContext) -> Iterator[PreflightCheck]:
     yield PreflightCheck(
         name="api-answers",
         holds=not isinstance(version, Failed),
-        observed=(
-            version.message if isinstance(version, Failed) else str(version.get("gitVersion"))
-        ),
+        observed=(str(version) if isinstance(version, Failed) else str(version.get("gitVersion"))),
     )
     if isinstance(version, Failed):
         return
@@ -65,8 +65,14 @@ def _cluster(ctx: RunContext) -> Iterator[PreflightCheck]:
         observed="; ".join(deviations) or "no deviation",
     )
     nodes = ctx.api.list("Node", "")
+    if isinstance(nodes, Failed) and nodes.status == 403:
+        # A cluster-wide read that a restricted account rightly lacks; the pods tell the rest.
+        yield PreflightCheck(
+            name="nodes-ready", holds=True, observed=f"not observable: {nodes.reason}"
+        )
+        return
     if isinstance(nodes, Failed):
-        yield PreflightCheck(name="nodes-ready", holds=False, observed=nodes.message)
+        yield PreflightCheck(name="nodes-ready", holds=False, observed=str(nodes))
         return
     ready = [
         node["metadata"]["name"]
@@ -83,32 +89,41 @@ def _cluster(ctx: RunContext) -> Iterator[PreflightCheck]:
     )
 
 
-def _namespace(ctx: RunContext) -> Iterator[PreflightCheck]:
-    found = ctx.api.get(ObjectRef(kind="Namespace", namespace="", name=ctx.namespace))
+def _rights(ctx: RunContext, found: Present | Absent | Failed) -> Iterator[PreflightCheck]:
+    """On a cluster that is not ours: everything that the engine will ask for, asked beforehand.
+
+    A right that is missing in the middle of a run would leave the namespace mutated.
+    """
+    if ctx.cluster.facts().kind != "context":
+        return
+    missing = lacking(ctx.api, ctx.namespace, create=isinstance(found, Absent))
+    if isinstance(missing, Failed):
+        told = f"cannot be asked for: {missing.what}: {missing.reason}: {missing.message}"
+        yield PreflightCheck(name="rights", holds=False, observed=told)
+        return
+    told = (
+        f"the user of context {ctx.cluster.context} lacks: {', '.join(missing)}; "
+        f"`sremut cluster rbac --namespace {ctx.namespace}` prints the manifest that grants them"
+    )
+    yield PreflightCheck(
+        name="rights", holds=not missing, observed=told if missing else "all that a run needs"
+    )
+
+
+def _namespace(ctx: RunContext, found: Present | Absent | Failed) -> Iterator[PreflightCheck]:
     match found:
         case Failed():
-            yield PreflightCheck(name="namespace", holds=False, observed=found.message)
+            yield PreflightCheck(name="namespace", holds=False, observed=str(found))
             return
         case Absent():
             yield PreflightCheck(name="namespace", holds=True, observed="absent: will be created")
             return
         case Present():
-            labels = found.body["metadata"].get("labels") or {}
-            ours = labels.get(OWNER_LABEL) == "true"
-            yield PreflightCheck(
-                name="namespace",
-                holds=ours,
-                observed=(
-                    "ours"
-                    if ours
-                    else f"namespace {ctx.namespace} is taken: it exists without the label "
-                    f"{OWNER_LABEL}; remove it, or name another in the study"
-                ),
-            )
+            yield _owner(ctx, found.body["metadata"])
     for kind in ("Deployment", "Service", "Job", "Pod"):
         listing = ctx.api.list(kind, ctx.namespace)
         if isinstance(listing, Failed):
-            yield PreflightCheck(name=f"no-stale-{kind}", holds=False, observed=listing.message)
+            yield PreflightCheck(name=f"no-stale-{kind}", holds=False, observed=str(listing))
             continue
         names = [item["metadata"]["name"] for item in listing.items]
         yield PreflightCheck(
@@ -116,3 +131,25 @@ def _namespace(ctx: RunContext) -> Iterator[PreflightCheck]:
             holds=not names,
             observed=f"{len(names)} left over: {', '.join(names[:3])}" if names else "none",
         )
+
+
+def _owner(ctx: RunContext, metadata: Mapping[str, Any]) -> PreflightCheck:
+    """A namespace is used if we created it, or if somebody who may say so said so."""
+    ours = (metadata.get("labels") or {}).get(OWNER_LABEL) == "true"
+    allowed = ctx.namespace in ctx.use_namespaces
+    terminating = "deletionTimestamp" in metadata
+    if terminating:
+        told = f"namespace {ctx.namespace} is being deleted"
+    elif ours:
+        told = "ours"
+    elif allowed:
+        told = "not ours; named by --sremut-use-namespace"
+    else:
+        told = (
+            f"namespace {ctx.namespace} is taken: it exists without the label {OWNER_LABEL}; "
+            f"remove it, name another in the study, or allow it by "
+            f"--sremut-use-namespace={ctx.namespace}"
+        )
+    return PreflightCheck(
+        name="namespace", holds=(ours or allowed) and not terminating, observed=told
+    )

@@ -255,6 +255,15 @@ class Study:
         """The mutant of that id. Raises KeyError: callers pass ids from `cells`."""
         return {mutant.id: mutant for mutant in self.mutants}[mutant_id]
 
+    def profile_for(self, cluster: str, named: str = "") -> str:
+        """The profile of a session: the one `named`, else the one called as the kind of `cluster`.
+
+        An existing cluster (`context`) for which the study has none is waited for as for `kind`.
+        """
+        if named:
+            return named
+        return "kind" if cluster == "context" and cluster not in self.profiles else cluster
+
     def fault_of(self, profile: str) -> str:
         """The injector under a profile; the study's own where the profile is unknown."""
         protocol = self.profiles.get(profile)

@@ -9,6 +9,8 @@ import pytest
 BAD = [
     ("cluster", "minikube", "embedded | context:NAME"),
     ("cluster", "context:", "embedded | context:NAME"),
+    ("use-namespace", "kube-system", "the name of a namespace for the study alone, *"),
+    ("use-namespace", "default", "the name of a namespace for the study alone, *"),
     ("require", "everything", "predictions | soundness"),
     ("embedded", "routing=ipvs", "routing=auto|nft|forwarder, *"),
     ("embedded", "routing", "routing=auto|nft|forwarder, *"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -49,6 +50,15 @@ def test_the_profiles_are_complete_and_different(study: Study) -> None:
     assert (kind.workload.rate, kind.workload.duration, kind.workload.pause) == (100, 10.0, 1.0)
     assert embedded.workload.mix == kind.workload.mix
     assert embedded.workload.rounds == kind.workload.rounds == 10
+
+
+def test_which_profile_a_session_uses(study: Study) -> None:
+    assert [study.profile_for(kind) for kind in ("embedded", "kind")] == ["embedded", "kind"]
+    assert study.profile_for("context") == "kind"
+    own = replace(study, profiles={**study.profiles, "context": study.profiles["kind"]})
+    assert own.profile_for("context") == "context"
+    for kind in ("embedded", "kind", "context"):
+        assert own.profile_for(kind, "embedded") == "embedded"
 
 
 def test_the_contract_is_the_published_one(study: Study) -> None:

@@ -29,6 +29,7 @@ from pytest_sremut.cluster.port import (
     Listing,
     ObjectRef,
     Present,
+    Right,
     WatchEvent,
 )
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError
@@ -93,6 +94,7 @@ class FakeKube:
         self.on_idle: Callable[[FakeKube], None] | None = None
         self.log_chunks: dict[tuple[str, str], list[bytes]] = {}
         self.server_version: Mapping[str, Any] = {"gitVersion": "v1.36.2"}
+        self.forbidden: set[str] = set()  # rights that reviews deny, as `str(right)`
         self.watch_expired = 0  # so many watches answer 410 first
         self._revision = 0
         self._uids = 0
@@ -267,6 +269,10 @@ class FakeKube:
 
     def version(self) -> Mapping[str, Any] | Failed:
         return self._strike("version", "", "") or self.server_version
+
+    def allowed(self, right: Right) -> bool | Failed:
+        failed = self._strike("review", right.resource, right.name)
+        return failed or str(right) not in self.forbidden
 
     # -- inside ----------------------------------------------------------------------------------
 

@@ -1,0 +1,103 @@
+"""The rights that an audit needs, as a manifest that grants them and as a table to ask for.
+
+The manifest is the table: what it grants is read back from it, so neither can say less than the
+other. Rights that only make a record richer stand in a second manifest and are never required.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import resources
+from string import Template
+from typing import Any, Final
+
+from pytest_sremut.cluster.port import Failed, KubeApi, Right
+from pytest_sremut.errors import UsageError
+
+__all__ = ["ACCOUNT", "CREATE_NAMESPACE", "lacking", "manifest", "observed", "required"]
+
+ACCOUNT: Final = "sremut"
+"""Name of the service account unless another is asked for."""
+
+CREATE_NAMESPACE: Final = Right(verb="create", group="", resource="namespaces")
+"""Needed only where the study's namespace is not there; no Role can grant it."""
+
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def manifest(namespace: str, account: str = ACCOUNT, *, observe: bool = False) -> str:
+    """YAML documents that create the account and grant it what an audit in `namespace` needs.
+
+    Args:
+        namespace: The study's; it must exist before this is applied.
+        account: Name of the service account.
+        observe: Also grant the reads that only make the record richer.
+    Raises:
+        UsageError: One of the names cannot be one.
+    """
+    for what, name in (("namespace", namespace), ("account", account)):
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"--{what}: found {name!r}; allowed: up to 63 lower-case letters, digits and "
+                "hyphens, no hyphen at an end"
+            )
+    texts = [_template("rbac.yaml"), *([_template("rbac_observe.yaml")] if observe else [])]
+    return "---\n".join(
+        Template(text).substitute(NAMESPACE=namespace, ACCOUNT=account) for text in texts
+    )
+
+
+def required(namespace: str) -> list[Right]:
+    """Every right without which an audit in `namespace` cannot run, the namespace being there."""
+    return list(_rights(_template("rbac.yaml"), namespace))
+
+
+def observed(namespace: str) -> list[Right]:
+    """Every right that only makes the record richer."""
+    return list(_rights(_template("rbac_observe.yaml"), namespace))
+
+
+def lacking(api: KubeApi, namespace: str, *, create: bool = False) -> list[str] | Failed:
+    """What the user of `api` lacks, a phrase each (`create pods/exec in namespace x`).
+
+    Args:
+        api: Asked about its own user, right by right; nothing is tried.
+        namespace: The study's.
+        create: Whether the namespace is not there and has to be created.
+    Returns:
+        Empty when nothing is missing; Failed when the server does not say.
+    """
+    missing: list[str] = []
+    for right in [*required(namespace), *([CREATE_NAMESPACE] if create else [])]:
+        answer = api.allowed(right)
+        if isinstance(answer, Failed):
+            return answer
+        if not answer:
+            missing.append(str(right))
+    return missing
+
+
+def _template(name: str) -> str:
+    return (resources.files("pytest_sremut.cluster") / name).read_text(encoding="utf-8")
+
+
+def _rights(text: str, namespace: str) -> Iterator[Right]:
+    import yaml
+
+    filled = Template(text).substitute(NAMESPACE=namespace, ACCOUNT=ACCOUNT)
+    for document in yaml.safe_load_all(filled):
+        for rule in document.get("rules", ()):
+            yield from _of_rule(rule, document["metadata"].get("namespace", ""))
+
+
+def _of_rule(rule: dict[str, Any], scope: str) -> Iterator[Right]:
+    for group in rule["apiGroups"]:
+        for resource in rule["resources"]:
+            for verb in rule["verbs"]:
+                for name in rule.get("resourceNames", [""]):
+                    # A namespace counts as lying in itself: so a Role can grant it.
+                    inside = name if resource == "namespaces" and name else scope
+                    yield Right(
+                        verb=verb, group=group, resource=resource, namespace=inside, name=name
+                    )
