@@ -15,17 +15,22 @@ def read_identity(api: KubeApi, server: str) -> ClusterIdentity:
         ClusterUnavailableError: Either cannot be read; an absent kube-system is no identity.
     """
     namespace = api.get(ObjectRef(kind="Namespace", namespace="", name="kube-system"))
+    if isinstance(namespace, Failed):
+        raise _unread(namespace)
     if not isinstance(namespace, Present):
-        detail = namespace.message if isinstance(namespace, Failed) else "it does not exist"
-        raise ClusterUnavailableError(f"namespace kube-system cannot be read: {detail}")
+        raise ClusterUnavailableError("namespace kube-system does not exist")
     version = api.version()
     if isinstance(version, Failed):
-        raise ClusterUnavailableError(
-            f"{version.what}: {version.reason}: {version.message}",
-            status=version.status,
-            reason=version.reason,
-        )
+        raise _unread(version)
     uid, release = namespace.body["metadata"].get("uid"), version.get("gitVersion")
     if not isinstance(uid, str) or not uid or not isinstance(release, str):
         raise ClusterUnavailableError("the cluster tells neither its UID nor its version")
     return ClusterIdentity(kube_system_uid=uid, server_version=release, server=server)
+
+
+def _unread(failed: Failed) -> ClusterUnavailableError:
+    return ClusterUnavailableError(
+        f"which cluster this is cannot be told: {failed}",
+        status=failed.status,
+        reason=failed.reason,
+    )

@@ -29,6 +29,7 @@ class CriterionResult:
     criterion: str
     holds: bool
     observed: str
+    unread: bool = False  # a read gave no answer: the criterion was not judged
 
 
 class UnreadableError(Exception):
@@ -84,7 +85,8 @@ def judge(criterion: Criterion, seen: Seen) -> CriterionResult:
     try:
         holds, observed = _RULES[criterion](seen)
     except UnreadableError as error:
-        holds, observed = False, f"cannot be told: {error}"
+        told = f"cannot be told: {error}"
+        return CriterionResult(criterion=criterion.value, holds=False, observed=told, unread=True)
     return CriterionResult(criterion=criterion.value, holds=holds, observed=observed)
 
 
@@ -92,7 +94,7 @@ def judge(criterion: Criterion, seen: Seen) -> CriterionResult:
 
 
 def _unreadable(failed: Failed) -> UnreadableError:
-    return UnreadableError(f"{failed.what}: {failed.message}")
+    return UnreadableError(str(failed))
 
 
 def _service(seen: Seen) -> Mapping[str, Any] | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sremut.engine.classify import PodCondition, pods_during
+from pytest_sremut.engine.grading import unreachable
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_sremut.engine.grading import TimedReading
     from pytest_sremut.engine.recording import StateNotes
 
-__all__ = ["active", "control", "stable_harness"]
+__all__ = ["active", "answered", "control", "stable_harness"]
 
 
 def control(ctx: RunContext, notes: StateNotes, outcome: Outcome) -> RunStoppedError | None:
@@ -54,14 +55,33 @@ def stable_harness(ctx: RunContext, notes: StateNotes) -> RunStoppedError | None
 
 
 def active(ctx: RunContext, results: Sequence[CriterionResult]) -> RunStoppedError | None:
-    """Every activation criterion holds."""
+    """Every activation criterion holds. One that could not be judged is no statement about the
+    mutant: it decides only where no other one failed."""
     failed = [result for result in results if not result.holds]
     if not failed:
         return None
     told = "; ".join(f"{result.criterion}: {result.observed}" for result in failed)
+    if all(result.unread for result in failed):
+        return RunStoppedError(
+            Outcome.INFRASTRUCTURE_FAILURE,
+            f"whether {ctx.mutant.id} is active cannot be told: {told}",
+        )
     return RunStoppedError(
         Outcome.MUTANT_ACTIVATION_FAILURE, f"{ctx.mutant.id} is not active: {told}"
     )
+
+
+def answered(notes: StateNotes) -> RunStoppedError | None:
+    """No oracle of ours ended because the API gave it no answer: that would be no statement about
+    the state, and no later reading could be trusted to begin without its leftovers."""
+    for item in notes.readings:
+        if unreachable(item.reading):
+            return RunStoppedError(
+                Outcome.INFRASTRUCTURE_FAILURE,
+                f"{notes.state.value} state: {item.reading.oracle} {item.reading.instrument} got "
+                f"no answer from the API: {item.reading.reason}",
+            )
+    return None
 
 
 def _control_problems(ctx: RunContext, notes: StateNotes) -> Iterator[str]:

@@ -19,7 +19,12 @@ from pytest_sremut.engine.guard import Captured
 from pytest_sremut.engine.instruments import InstrumentSet
 from pytest_sremut.engine.labels import ROLE_LABEL
 from pytest_sremut.engine.stops import RunStoppedError
-from pytest_sremut.errors import HarnessError, UsageError
+from pytest_sremut.errors import (
+    ClusterError,
+    ClusterUnavailableError,
+    HarnessError,
+    UsageError,
+)
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.instruments import Instrument
 from pytest_sremut.oracles.port import Reading
@@ -30,9 +35,19 @@ if TYPE_CHECKING:
     from pytest_sremut.engine.context import RunContext
     from pytest_sremut.study.model import OracleSpec
 
-__all__ = ["InstrumentSet", "TimedReading", "abandoned_probes", "barrier", "read_oracles"]
+__all__ = [
+    "InstrumentSet",
+    "TimedReading",
+    "abandoned_probes",
+    "barrier",
+    "read_oracles",
+    "unreachable",
+]
 
 _PROBE_OF_A_BENCHMARK: Final = ("app", "service-connectivity-check")
+_NO_ANSWER: Final = frozenset(
+    f"{error.__module__}.{error.__qualname__}" for error in (ClusterError, ClusterUnavailableError)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +104,8 @@ def _is_probe(labels: Mapping[str, Any] | None) -> bool:
 def read_oracles(
     ctx: RunContext, instruments: InstrumentSet, *, capture: bool = False
 ) -> list[TimedReading]:
-    """Every oracle of the study, in order, through each of its instruments.
+    """Every oracle of the study, in order, through each of its instruments; none after one that
+    got no answer from the API.
 
     Args:
         ctx: The attempt.
@@ -112,7 +128,17 @@ def read_oracles(
                     ctx.captured[spec.id, name] = instrument.capture(request)
                 request = replace(request, captured=ctx.captured.get((spec.id, name), {}))
             readings.append(_read(ctx, instrument, request))
+            if unreachable(readings[-1].reading):
+                return readings
     return readings
+
+
+def unreachable(reading: Reading) -> bool:
+    """Whether a grader ended because the API refused or did not answer a call of our client's.
+
+    What a grader does with a client of its own is the grader's, and stays its reading.
+    """
+    return reading.exception is not None and reading.exception.type in _NO_ANSWER
 
 
 def _read(ctx: RunContext, instrument: Instrument, request: ReadingRequest) -> TimedReading:

@@ -1,14 +1,19 @@
 """Taking a workload window: a load Job in the namespace, its log, and what it adds up to.
 
-One Job per window, so every round begins after the window was asked for. The log's bytes are kept
-before they are read, and the Job's pod is verified gone before the window is handed out: a grader
-that sweeps pods must never meet it.
+One Job per window, so every round begins after the window was asked for; where the log's times say
+otherwise, two clocks disagree. The log's bytes are kept before they are read, and the Job's pod is
+verified gone before the window is handed out: a grader that sweeps pods must never meet it.
+
+A log that ends early says nothing about the application. Reading it changes nothing, so it is read
+once more when its pod has ended; rounds that are missing then make the window a failure of the
+infrastructure, never one with fewer rounds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_sremut.cluster.port import ObjectRef
 from pytest_sremut.cluster.waiting import (
@@ -23,10 +28,11 @@ from pytest_sremut.engine.guard import Captured, OperationKind, captured
 from pytest_sremut.engine.images import LOAD
 from pytest_sremut.engine.labels import ROLE_LABEL
 from pytest_sremut.engine.stops import RunStoppedError
+from pytest_sremut.errors import ClusterUnavailableError
 from pytest_sremut.evidence.redaction import scrub_bytes
 from pytest_sremut.study.verdict import Outcome
 from pytest_sremut.workload.job import load_job
-from pytest_sremut.workload.report import parse_log
+from pytest_sremut.workload.report import RoundOutcome, parse_log
 from pytest_sremut.workload.window import Window, window
 
 if TYPE_CHECKING:
@@ -55,11 +61,13 @@ def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
         name: Of the window, for the Job and its log; unique within the attempt.
         rounds: How many complete rounds make the window complete.
     Raises:
-        RunStoppedError: The load pod did not start or end (`INFRASTRUCTURE_FAILURE`).
+        RunStoppedError: The load pod did not start or end, or its log is not whole
+            (`INFRASTRUCTURE_FAILURE`); a round seems to have begun before it was asked for
+            (`HARNESS_TIMING_FAILURE`).
     """
     ctx.tell(f"workload window {name}: {rounds} rounds")
     workload = ctx.protocol.workload
-    boundary = ctx.clock.now()
+    boundary, begun = ctx.clock.now(), ctx.clock.monotonic()
     body = load_job(
         name=f"sremut-load-{name}",
         namespace=ctx.namespace,
@@ -77,7 +85,7 @@ def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
     try:
         longest = rounds * (workload.duration + workload.pause + workload.timeout)
         pod = _running_pod(ctx, name)
-        log = _whole_log(ctx, pod, timeout=longest + _SLACK)
+        log = _whole_log(ctx, pod, rounds=rounds, timeout=longest + _SLACK)
     except WaitTimeoutError as error:
         raise RunStoppedError(
             Outcome.INFRASTRUCTURE_FAILURE, f"workload window {name}: {error}"
@@ -86,8 +94,27 @@ def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
     _discard(ctx, job, pod)
     ctx.forget(job)
     seen = window(parse_log(log).rounds, after=boundary, at_least=rounds)
-    ctx.timings.waited(f"window-{name}", _protocol_seconds(seen, ctx))
+    _require_whole(name, seen, rounds)
+    spent = ctx.clock.monotonic() - begun
+    ctx.timings.waited(f"window-{name}", min(spent, _protocol_seconds(seen, ctx)))
     return TakenWindow(window=seen, raw=raw)
+
+
+def _require_whole(name: str, seen: Window, rounds: int) -> None:
+    """Every round that was asked for is in the log, and began after it was."""
+    found = len(seen.rounds)
+    if found + seen.before < rounds or seen.unfinished:
+        raise RunStoppedError(
+            Outcome.INFRASTRUCTURE_FAILURE,
+            f"workload window {name}: the log of the load pod holds {found + seen.before} of "
+            f"{rounds} rounds, {seen.unfinished} of them unfinished",
+        )
+    if seen.before:
+        raise RunStoppedError(
+            Outcome.HARNESS_TIMING_FAILURE,
+            f"workload window {name}: {seen.before} rounds are dated before they were asked for: "
+            "the clocks of this machine and of the node disagree, or one was set back",
+        )
 
 
 def _running_pod(ctx: RunContext, name: str) -> Captured:
@@ -95,7 +122,7 @@ def _running_pod(ctx: RunContext, name: str) -> Captured:
     labels = f"sremut.io/window={name}"
 
     def begun(pods: Objects) -> str:
-        phases = [(p.get("status") or {}).get("phase", "Pending") for p in pods]
+        phases = [_phase(p) for p in pods]
         if any(phase in {"Running", "Succeeded", "Failed"} for phase in phases):
             return ""
         return f"the load pod is {phases[0] if phases else 'not there'}"
@@ -107,9 +134,28 @@ def _running_pod(ctx: RunContext, name: str) -> Captured:
     return Captured(ref=ref, uid=metadata["uid"])
 
 
-def _whole_log(ctx: RunContext, pod: Captured, *, timeout: float) -> bytes:
+def _whole_log(ctx: RunContext, pod: Captured, *, rounds: int, timeout: float) -> bytes:
     """The log until the load pod ends, each line with the kubelet's timestamp."""
-    return b"".join(ctx.api.logs(ctx.namespace, pod.ref.name, follow=True, timeout=timeout))
+    deadline = ctx.clock.monotonic() + timeout
+    try:
+        log = b"".join(ctx.api.logs(ctx.namespace, pod.ref.name, follow=True, timeout=timeout))
+    except ClusterUnavailableError:
+        log = b""
+    whole = [item for item in parse_log(log).rounds if item.outcome is not RoundOutcome.TORN]
+    if len(whole) >= rounds:
+        return log
+
+    def ended(pods: Objects) -> str:
+        phases = [_phase(p) for p in pods if p["metadata"]["uid"] == pod.uid]
+        return "" if phases and phases[0] in {"Succeeded", "Failed"} else "the load pod runs on"
+
+    left = max(_SLACK, deadline - ctx.clock.monotonic())
+    wait_for(ctx.api, "Pod", ctx.namespace, ended, timeout=left)
+    return b"".join(ctx.api.logs(ctx.namespace, pod.ref.name, timeout=_SLACK))
+
+
+def _phase(pod: Mapping[str, Any]) -> str:
+    return str((pod.get("status") or {}).get("phase", "Pending"))
 
 
 def _discard(ctx: RunContext, job: Captured, pod: Captured) -> None:

@@ -44,8 +44,14 @@ def identity_guard(api: KubeApi, kube_system_uid: str) -> Callable[[], None]:
 
     def guarded() -> None:
         found = api.get(ObjectRef(kind="Namespace", namespace="", name="kube-system"))
+        if isinstance(found, Failed):
+            raise ClusterUnavailableError(
+                f"cannot tell which cluster this is: {found}",
+                status=found.status,
+                reason=found.reason,
+            )
         if not isinstance(found, Present):
-            raise GuardRefusedError(f"cannot tell which cluster this is: {found}")
+            raise GuardRefusedError("cannot tell which cluster this is: it has no kube-system")
         uid = found.body["metadata"].get("uid")
         if uid != kube_system_uid:
             raise GuardRefusedError(
