@@ -3,14 +3,15 @@ seen. Read only; a kind that cannot be read is told and decides nothing.
 
 Compared are labels, annotations, owners and everything that says what *should be*; of status
 nothing, of the addresses of endpoints all, since writing those by hand is a repair, too. What
-happens to change while a grader looks is told as well: it says *when*, not *who*.
+happens to change while a grader looks is told as well: it says *when*, not *who*. Pods that only
+look at the application (`probes`) are left out: that they go is what the barrier waits for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,8 +41,19 @@ class Fingerprint:
         return _digest(sorted(self.objects.items()))
 
 
-def fingerprint(api: KubeApi, namespace: str) -> Fingerprint:
-    """The namespace's objects, and the cluster's namespaces and nodes, now."""
+def fingerprint(
+    api: KubeApi,
+    namespace: str,
+    *,
+    is_probe: Callable[[Mapping[str, Any]], bool] = lambda _: False,
+) -> Fingerprint:
+    """The namespace's objects, and the cluster's namespaces and nodes, now.
+
+    Args:
+        api: The cluster.
+        namespace: The application's.
+        is_probe: Pods to leave out.
+    """
     objects: dict[str, str] = {}
     unread: list[str] = []
     for kind in (*_NAMESPACED, *_CLUSTER_WIDE):
@@ -50,6 +62,8 @@ def fingerprint(api: KubeApi, namespace: str) -> Fingerprint:
             unread.append(kind)
             continue
         for item in listing.items:
+            if kind == "Pod" and is_probe(item):
+                continue
             metadata = item["metadata"]
             objects[f"{kind} {metadata['name']} ({metadata.get('uid', '')})"] = _digest(
                 _compared(item)

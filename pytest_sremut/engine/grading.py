@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_sremut.cluster.port import ObjectRef
 from pytest_sremut.cluster.waiting import Objects, WaitTimeoutError, wait_for
 from pytest_sremut.engine.application import listed
-from pytest_sremut.engine.fingerprint import changes, fingerprint
+from pytest_sremut.engine.fingerprint import Fingerprint, changes, fingerprint
 from pytest_sremut.engine.guard import Captured
 from pytest_sremut.engine.instruments import InstrumentSet
-from pytest_sremut.engine.labels import ROLE_LABEL
+from pytest_sremut.engine.probes import is_probe
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import (
     ClusterError,
@@ -44,7 +44,6 @@ __all__ = [
     "unreachable",
 ]
 
-_PROBE_OF_A_BENCHMARK: Final = ("app", "service-connectivity-check")
 _NO_ANSWER: Final = frozenset(
     f"{error.__module__}.{error.__qualname__}" for error in (ClusterError, ClusterUnavailableError)
 )
@@ -72,7 +71,7 @@ def barrier(ctx: RunContext) -> float:
     """
 
     def clear(pods: Objects) -> str:
-        left = [p["metadata"]["name"] for p in pods if _is_probe(p["metadata"].get("labels"))]
+        left = [pod["metadata"]["name"] for pod in pods if is_probe(pod, ctx.study)]
         return f"pods of a probe are still there: {', '.join(left[:3])}" if left else ""
 
     try:
@@ -92,13 +91,8 @@ def abandoned_probes(ctx: RunContext) -> list[Captured]:
             uid=pod["metadata"]["uid"],
         )
         for pod in listed(ctx.api.list("Pod", ctx.namespace))
-        if _is_probe(pod["metadata"].get("labels"))
+        if is_probe(pod, ctx.study)
     ]
-
-
-def _is_probe(labels: Mapping[str, Any] | None) -> bool:
-    key, value = _PROBE_OF_A_BENCHMARK
-    return labels is not None and (ROLE_LABEL in labels or labels.get(key) == value)
 
 
 def read_oracles(
@@ -143,11 +137,11 @@ def unreachable(reading: Reading) -> bool:
 
 def _read(ctx: RunContext, instrument: Instrument, request: ReadingRequest) -> TimedReading:
     waited = barrier(ctx)
-    before = fingerprint(ctx.api, ctx.namespace)
+    before = _fingerprint(ctx)
     begin = ctx.clock.monotonic()
     reading = instrument.read(request)
     end = ctx.clock.monotonic()
-    after = fingerprint(ctx.api, ctx.namespace)
+    after = _fingerprint(ctx)
     facts: dict[str, Any] = {
         "barrier": {"cleared": True, "waited": f"{waited:.6f}"},
         "state": {
@@ -161,6 +155,10 @@ def _read(ctx: RunContext, instrument: Instrument, request: ReadingRequest) -> T
         barrier(ctx)
         facts["diagnostic"] = _diagnosed(instrument, request)
     return TimedReading(reading=reading, begin=begin, end=end, facts=facts)
+
+
+def _fingerprint(ctx: RunContext) -> Fingerprint:
+    return fingerprint(ctx.api, ctx.namespace, is_probe=lambda pod: is_probe(pod, ctx.study))
 
 
 def _diagnosed(instrument: BenchmarkInstrument, request: ReadingRequest) -> Mapping[str, Any]:

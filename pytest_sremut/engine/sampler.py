@@ -7,7 +7,7 @@ and says nothing about the cluster.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -25,7 +25,13 @@ class SampleSink(Protocol):
     def write(self, sample: Mapping[str, Any]) -> None: ...
 
 
-def look(api: KubeApi, *, namespace: str, target: Target) -> dict[str, Any]:
+IsProbe = Callable[[Mapping[str, Any]], bool]
+"""Whether a pod is a probe's, and so says nothing about the application."""
+
+
+def look(
+    api: KubeApi, *, namespace: str, target: Target, is_probe: IsProbe = lambda _: False
+) -> dict[str, Any]:
     """One look: pods that are not Running, the target Service, its endpoint slices."""
     pods = api.list("Pod", namespace)
     slices = api.list(
@@ -36,7 +42,7 @@ def look(api: KubeApi, *, namespace: str, target: Target) -> dict[str, Any]:
         "pods": (
             {"failed": pods.message}
             if isinstance(pods, Failed)
-            else {"total": len(pods.items), "not_running": _not_running(pods.items)}
+            else {"total": len(pods.items), "not_running": _not_running(pods.items, is_probe)}
         ),
         "service": _service(service),
         "endpoints": (
@@ -45,12 +51,13 @@ def look(api: KubeApi, *, namespace: str, target: Target) -> dict[str, Any]:
     }
 
 
-def _not_running(items: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def _not_running(items: Sequence[Mapping[str, Any]], is_probe: IsProbe) -> list[dict[str, Any]]:
     return [
         {
             "name": pod["metadata"]["name"],
             "uid": pod["metadata"]["uid"],
             "phase": pod.get("status", {}).get("phase", ""),
+            **({"probe": True} if is_probe(pod) else {}),
         }
         for pod in items
         if pod.get("status", {}).get("phase") != "Running"
@@ -85,6 +92,7 @@ class Sampler:
     Args:
         api: A client that may be used from another thread.
         sink: Gets every sample with its UTC and monotonic time.
+        is_probe: Pods that say nothing about the application; marked in the samples.
     """
 
     def __init__(
@@ -96,6 +104,7 @@ class Sampler:
         interval: float,
         clock: Clock,
         sink: SampleSink,
+        is_probe: IsProbe = lambda _: False,
     ) -> None:
         self._api = api
         self._namespace = namespace
@@ -103,6 +112,7 @@ class Sampler:
         self._interval = interval
         self._clock = clock
         self._sink = sink
+        self._is_probe = is_probe
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._samples: list[Sample] = []
@@ -151,7 +161,12 @@ class Sampler:
     def _take(self) -> None:
         at = self._clock.monotonic()
         utc = rfc3339(self._clock.now())
-        seen = look(self._api, namespace=self._namespace, target=self._target)
+        seen = look(
+            self._api,
+            namespace=self._namespace,
+            target=self._target,
+            is_probe=self._is_probe,
+        )
         sample = Sample(at=at, not_running=application_down(seen["pods"]))
         with self._lock:
             self._samples.append(sample)

@@ -7,7 +7,8 @@ Pure functions over samples. Times are seconds on the run's monotonic clock. Rul
   side) found it not Running;
 - it *recovered by itself* when the last look before we touched the cluster again does not find it
   so; what only our own restoration repaired did not recover;
-- a connectivity-check pod of the grader under audit, or a pod of ours, is not the application.
+- a connectivity-check pod of the grader under audit, a pod of ours and any that was marked as a
+  probe's when it was seen (`engine.probes`) are not the application.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def application_down(pods: Any) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for pod in _mappings(pods["not_running"]):
         name, uid = str(pod.get("name", "")), str(pod.get("uid", ""))
-        if not name.startswith(_PROBES):
+        if not (name.startswith(_PROBES) or pod.get("probe") is True):
             found[uid] = str(pod.get("phase", ""))
     return found
 

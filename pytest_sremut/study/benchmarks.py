@@ -31,6 +31,7 @@ def benchmark_pins(source: YamlFile) -> BenchmarkPins | None:
         problem_class=entry["problem_class"],
         problem=dict(entry.get("problem", {})),
         imports=Imports(entry.get("imports", Imports.LIGHT.value)).value,
+        probes=tuple(dict(labels) for labels in entry.get("probes", ())),
     )
 
 

@@ -115,6 +115,7 @@ class BenchmarkPins:
     problem_class: str  # name of the class of the problem object
     problem: Mapping[str, Any]  # attributes that every oracle's problem has
     imports: str  # "light" or "full"
+    probes: tuple[Mapping[str, str], ...] = ()  # labels of further pods that its oracles start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

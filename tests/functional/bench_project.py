@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -47,6 +47,7 @@ def make_bench_project(
     say: Mapping[str, tuple[str, str, str]] = SAY,
     instruments: str = "[own, pinned]",
     profile: str = PROFILE,
+    probes: Sequence[Mapping[str, str]] = (),
 ) -> Path:
     """The project; its checkout is `directory / "checkout"`."""
     checkout = make_checkout(directory / "checkout")
@@ -61,6 +62,7 @@ def make_bench_project(
         "commit": pins.commit,
         "files": files,
         "problem_class": "GoneService",
+        **({"probes": list(probes)} if probes else {}),
     }
     text = (
         text[:begin]

@@ -32,13 +32,20 @@ def sessions(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         return make_bench_project(tmp_path_factory.mktemp(name), **more)
 
     litter = '\n  W1: {use: "minibench:WritesHome"}\n'
+    litter += "".join(f'  Q{number}: {{use: "minibench:Prober"}}\n' for number in (1, 2))
     fault = PROFILE.replace("    settle:", '    fault: "minibench:gone_service"\n    settle:')
     fault = fault.replace("    settle:", "    chaos: {kill: 2}\n    settle:")
     with session(project("whole"), *WITH, PYTHON) as whole:
         found = {
             "absent": run(project("absent", oracles=ONE, say=SAYS_ONE), *WITH),
             "litter": run(
-                project("litter", oracles=litter, say={"W1": SAY["P1"]}, instruments="[own]"),
+                project(
+                    "litter",
+                    oracles=litter,
+                    say=dict.fromkeys(("W1", "Q1", "Q2"), SAY["P1"]),
+                    instruments="[own]",
+                    probes=[{"minibench": "probe"}],
+                ),
                 *WITH,
             ),
             "fault": run(
@@ -150,6 +157,18 @@ def test_a_checkout_that_was_changed_fails_the_session(sessions: dict[str, Resul
     assert "?? minibench/harness/oracles/litter.txt" in result.out
     (attempt,) = result.attempts()
     assert attempt["outcome"] == "COMPLETE"  # it is about the session, not about this reading
+
+
+def test_a_probe_pod_that_the_study_names_is_waited_for_and_is_no_change(
+    sessions: dict[str, Result],
+) -> None:
+    found = readings(sessions["litter"])
+    for (_, oracle, _), reading in found.items():
+        if oracle in {"Q1", "Q2"}:  # it rejects where an earlier one's pod is still there
+            assert reading["verdict"] == "ACCEPT", reading
+            assert reading["facts"]["state"]["changes"] == []
+            assert float(reading["facts"]["barrier"]["waited"]) >= 0
+    assert len(found) == 9
 
 
 def test_the_benchmarks_own_injector_and_noise_by_profile(sessions: dict[str, Result]) -> None:

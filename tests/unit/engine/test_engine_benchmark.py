@@ -72,6 +72,17 @@ def test_what_should_be_is_compared(kube: FakeKube, change: Callable[[FakeKube],
     ]
 
 
+def test_a_probe_that_comes_or_goes_is_no_change(kube: FakeKube) -> None:
+    def looks(item: Mapping[str, Any]) -> bool:
+        return bool(item["metadata"].get("labels") == {"app": "check"})
+
+    before = fingerprint(kube, NS, is_probe=looks)
+    kube.put(pod(name="check-1", uid="u7", labels={"app": "check"}))
+    kube.put(pod(name="other-1", uid="u8", labels={"app": "other"}))
+    after = fingerprint(kube, NS, is_probe=looks)
+    assert changes(before, after) == ["Pod other-1 (u8) appeared"]
+
+
 def test_objects_that_come_and_go_are_told_by_uid(kube: FakeKube) -> None:
     before = fingerprint(kube, NS)
     kube.put(pod(uid="u2"))

@@ -42,6 +42,23 @@ def test_a_look_tells_what_is_not_running() -> None:
     assert len(seen["endpoints"]) == 3
 
 
+def test_a_look_marks_the_pods_of_a_probe() -> None:
+    world = World()
+    for pod, phase in zip(world.pods(), ("Pending", "Failed"), strict=False):
+        world.kube.change("Pod", NS, pod["metadata"]["name"], status__phase=phase)
+    first = world.pods()[0]["metadata"]["name"]
+    seen = look(
+        world.kube,
+        namespace=NS,
+        target=TARGET,
+        is_probe=lambda pod: bool(pod["metadata"]["name"] == first),
+    )
+    marked = {pod["name"]: pod.get("probe") for pod in seen["pods"]["not_running"]}
+    assert len(marked) == 2
+    assert marked.pop(first) is True
+    assert set(marked.values()) == {None}
+
+
 def test_absent_and_unreadable_are_told_apart() -> None:
     world = World()
     world.kube.drop("Service", NS, "user-service")

@@ -64,11 +64,13 @@ def test_a_probe_of_a_grader_is_not_the_application() -> None:
             "not_running": [
                 pod("service-connectivity-check-1a2b"),
                 pod("sremut-load-faulted-x", "Succeeded"),
+                {**pod("dns-check-7"), "probe": True},
+                {**pod("user-service-2"), "probe": "yes"},
                 pod("user-service-1"),
             ],
         }
     )
-    assert found == {"uid-user-service-1": "Pending"}
+    assert found == {"uid-user-service-1": "Pending", "uid-user-service-2": "Pending"}
 
 
 @pytest.mark.parametrize("pods", [None, {"failed": "timeout"}, {"not_running": 7}, [], "x"])

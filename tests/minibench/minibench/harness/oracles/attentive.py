@@ -1,6 +1,8 @@
 """Oracles that look at the cluster."""
 
 import os
+import time
+from typing import ClassVar
 
 from minibench.harness.oracles.base import Grader
 
@@ -44,6 +46,30 @@ class EndpointsReady(Grader):
             subset.addresses and any(one.port == port for one in subset.ports)
             for subset in endpoints.subsets or []
         )
+
+
+class Prober(Grader):
+    """Looks from a pod of its own, deletes that without waiting, and rejects where one is left."""
+
+    LABELS: ClassVar = {"minibench": "probe"}
+
+    def grade(self):
+        core, namespace = self.problem.cluster.core, self.problem.namespace
+        selector = ",".join(f"{key}={value}" for key, value in self.LABELS.items())
+        left = core.list_namespaced_pod(namespace, label_selector=selector).items
+        container = {"name": "probe", "image": "busybox:1.36", "command": ["sleep", "600"]}
+        made = core.create_namespaced_pod(
+            namespace,
+            {
+                "metadata": {"generateName": "probe-", "labels": self.LABELS},
+                "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+            },
+        )
+        name = made.metadata.name
+        while core.read_namespaced_pod(name, namespace).status.phase != "Running":
+            time.sleep(0.05)
+        core.delete_namespaced_pod(name, namespace)
+        return {"solved": not left}
 
 
 class Meddler(Grader):
