@@ -24,6 +24,7 @@ from pytest_sremut.engine.grading import (
 from pytest_sremut.engine.guard import Guard
 from pytest_sremut.engine.noise import make_noise
 from pytest_sremut.engine.preflight import preflight
+from pytest_sremut.engine.probes import is_probe
 from pytest_sremut.engine.recording import StateNotes, dump_objects, state_record
 from pytest_sremut.engine.sampler import Sampler
 from pytest_sremut.engine.stops import RunStoppedError, outcome_of, told, without_outcome
@@ -219,6 +220,7 @@ class Driver:
             interval=ctx.protocol.sampler_interval,
             clock=ctx.clock,
             sink=self._samples,
+            is_probe=lambda pod: is_probe(pod, ctx.study),
         )
         ctx.sampler.start()
         notes = self._begin(State.HEALTHY)
