@@ -24,7 +24,7 @@ from pytest_sremut.cluster.port import (
     Right,
     WatchEvent,
 )
-from pytest_sremut.cluster.resources import RESOURCES, collection_path, object_path
+from pytest_sremut.cluster.resources import READ_ONLY, RESOURCES, collection_path, object_path
 from pytest_sremut.cluster.transport import Answer, NoAnswerError, Transport
 from pytest_sremut.errors import ClusterUnavailableError
 
@@ -215,13 +215,17 @@ class KubeClient:
 
     # -- writes ----------------------------------------------------------------------------------
 
-    def create(self, body: Mapping[str, Any], *, namespace: str) -> Present:
-        """POST an object."""
+    def create(self, body: Mapping[str, Any], *, namespace: str, manager: str = "") -> Present:
+        """POST an object; `manager` becomes its field manager (the client's own without one)."""
         kind = _kind_of(body)
         where = namespace if RESOURCES[kind].namespaced else ""
         name = body["metadata"].get("name") or body["metadata"].get("generateName")
         answer = self._transport.request(
-            "POST", collection_path(kind, where), body=body, timeout=self._write_timeout
+            "POST",
+            collection_path(kind, where),
+            query={"fieldManager": manager} if manager else None,
+            body=body,
+            timeout=self._write_timeout,
         )
         return _written(answer, f"create {kind} {where}/{name}")
 
@@ -247,6 +251,8 @@ class KubeClient:
         """DELETE with a UID precondition. Raises ValueError without a UID."""
         if not uid:
             raise ValueError(f"delete {ref} without a UID")
+        if ref.kind in READ_ONLY:
+            raise ValueError(f"{ref} is of a kind that is never written")
         preconditions = {"uid": uid}
         preconditions |= {"resourceVersion": resource_version} if resource_version else {}
         body: dict[str, Any] = {
@@ -268,8 +274,9 @@ class KubeClient:
 
 def _kind_of(body: Mapping[str, Any]) -> Kind:
     kind = body.get("kind")
-    if kind not in RESOURCES:
-        raise ValueError(f"kind {kind!r} is not one of {', '.join(sorted(RESOURCES))}")
+    allowed = sorted(RESOURCES.keys() - READ_ONLY)
+    if kind not in allowed:
+        raise ValueError(f"kind {kind!r} is not one of {', '.join(allowed)}")
     return cast(Kind, kind)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 __all__ = [
     "Absent",
@@ -24,6 +24,7 @@ __all__ = [
     "KubeApi",
     "Listing",
     "LogLine",
+    "LogSource",
     "ObjectRef",
     "Present",
     "Right",
@@ -32,22 +33,29 @@ __all__ = [
 
 Kind = Literal[
     "ConfigMap",
+    "CustomResourceDefinition",
+    "DaemonSet",
     "Deployment",
     "EndpointSlice",
     "Endpoints",
     "Event",
     "Job",
+    "MutatingWebhookConfiguration",
     "Namespace",
     "Node",
     "Pod",
+    "PriorityClass",
     "ReplicaSet",
     "Service",
+    "ServiceAccount",
+    "StorageClass",
+    "ValidatingWebhookConfiguration",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectRef:
-    """An object by kind and name. `namespace` is empty for Namespace and Node."""
+    """An object by kind and name. `namespace` is empty for the kinds of the cluster's scope."""
 
     kind: Kind
     namespace: str
@@ -104,6 +112,10 @@ class Failed:
     status: int  # 0 without an HTTP answer
     reason: str
     message: str
+
+    def __str__(self) -> str:
+        """The call, and why it gave no answer: every message about it names the call."""
+        return f"{self.what}: {self.reason}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +202,9 @@ class KubeApi(Protocol):
         """Events after `resource_version` until `timeout`. Raises ClusterUnavailableError."""
         ...
 
-    def create(self, body: Mapping[str, Any], *, namespace: str) -> Present: ...
+    def create(self, body: Mapping[str, Any], *, namespace: str, manager: str = "") -> Present:
+        """POST; the server notes `manager` as the field manager of what is created."""
+        ...
 
     def replace(self, body: Mapping[str, Any], *, namespace: str) -> Present:
         """PUT; the body's resourceVersion is the precondition."""
@@ -222,6 +236,16 @@ class KubeApi(Protocol):
 
     def allowed(self, right: Right) -> bool | Failed:
         """Whether the server would let us do that; asked of it, not tried."""
+        ...
+
+
+@runtime_checkable
+class LogSource(Protocol):
+    """A cluster whose own logs can explain why a run went wrong."""
+
+    def export_logs(self, into: Path) -> None:
+        """Keep them in a new directory below `into`, scrubbed. Logs that cannot be had are no
+        error."""
         ...
 
 

@@ -8,13 +8,13 @@ a verified restoration, or it is blocked and nothing more is mutated on that clu
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.engine import activation, application, fault, gates, mutation
 from pytest_sremut.engine.capture import capture_target
-from pytest_sremut.engine.context import RunContext, Timings
+from pytest_sremut.engine.context import RunContext, Timings, manager_of
 from pytest_sremut.engine.contracting import evaluate_contract
 from pytest_sremut.engine.grading import (
     InstrumentSet,
@@ -28,7 +28,7 @@ from pytest_sremut.engine.probes import is_probe
 from pytest_sremut.engine.recording import StateNotes, dump_objects, state_record
 from pytest_sremut.engine.sampler import Sampler
 from pytest_sremut.engine.stops import RunStoppedError, outcome_of, told, without_outcome
-from pytest_sremut.engine.transitions import FINAL, MUTATED, Phase, check_transition
+from pytest_sremut.engine.transitions import FINAL, MUTATED, STANDSTILL, Phase, check_transition
 from pytest_sremut.engine.windows import take_window
 from pytest_sremut.errors import EvidenceError, SremutError
 from pytest_sremut.evidence.attempt import AppendStream, Attempt
@@ -73,8 +73,10 @@ class Driver:
         registration: Under which regime the run stands.
         use_namespaces: Namespaces that may be used though they were not created by us.
         before_run: Called first; raises to refuse (frozen files that changed during the session).
-        mark: Told durably, with a note, before the first mutation, and with "" once the cluster
-            is as it was found.
+        mark: Told durably, with a note, before anything is written to the cluster, and with "" once
+            the cluster is as it was found.
+        keep_aside: Keeps what is needed to put the target back and may not be evidence, for
+            whoever recovers the run if this process dies.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Driver:
         progress: Callable[[str], None],
         before_run: Callable[[], None] = lambda: None,
         mark: Callable[[str], None] = lambda _note: None,
+        keep_aside: Callable[[bytes], None] = lambda _body: None,
         registration_facts: Mapping[str, Any] | None = None,
         use_namespaces: frozenset[str] = frozenset(),
     ) -> None:
@@ -122,15 +125,19 @@ class Driver:
                 allowed_contexts=allowed_contexts,
                 namespace=study.namespace,
                 journal=attempt.journal,
+                manager=manager_of(attempt),
             ),
             attempt=attempt,
             clock=clock,
             timings=Timings(clock),
             progress=progress,
             use_namespaces=use_namespaces,
+            keep_aside=keep_aside,
         )
         self._ctx.operator = instruments.operator(self._ctx.fault)
-        attempt.journal.append(Phase.CREATED.value, {"mutant": run.mutant})
+        attempt.journal.append(
+            Phase.CREATED.value, {"mutant": run.mutant, "study": study.file.as_posix()}
+        )
 
     # -- what a cell asks -------------------------------------------------------------------
 
@@ -209,7 +216,9 @@ class Driver:
         with ctx.timings.phase("preflight"):
             checks = preflight(ctx, self._instruments.checks(ctx.study, ctx.protocol))
         self._facts["preflight"] = {check.name: check.observed for check in checks}
-        self._move(Phase.PREFLIGHT_PASS)
+        with uninterrupted():
+            self._move(Phase.PREFLIGHT_PASS)
+            self._mark(f"{self.run.id}, journal {self.attempt.journal.path}")
         with ctx.timings.phase("deploy"):
             application.deploy(ctx)
         self._samples = ctx.attempt.stream("sampler.jsonl")
@@ -227,17 +236,15 @@ class Driver:
         readings = self._control(notes)
         self._require(notes, gates.control(self._ctx, notes, Outcome.STOPPED_AT_HEALTHY_GATE))
         with ctx.timings.phase("capture"):
-            capture_target(ctx, notes)
+            target = capture_target(ctx, notes)
         self._record(notes)
-        self._move(Phase.HEALTHY_STATE_CAPTURED)
+        self._move(Phase.HEALTHY_STATE_CAPTURED, target.as_json(), references=[target.file.sha256])
         return readings
 
     def _faulted(self) -> StateReadings:
         ctx = self._ctx
         notes = self._begin(State.FAULTED)
-        with uninterrupted():
-            self._move(Phase.MUTANT_INJECTED)
-            self._mark(f"{self.run.id}, journal {self.attempt.journal.path}")
+        self._move(Phase.MUTANT_INJECTED)
         with ctx.timings.phase("inject"):
             fault.inject(ctx)
         injected = ctx.clock.monotonic()
@@ -275,7 +282,7 @@ class Driver:
         readings = self._control(notes)
         self._require(notes, gates.control(self._ctx, notes, Outcome.RESTORATION_FAILURE))
         self._record(notes)
-        self._restoration_verified()
+        self._move(Phase.RESTORE_VERIFIED)
         return readings
 
     def _restore(self) -> None:
@@ -289,11 +296,6 @@ class Driver:
             killed = make_noise(self._ctx, notes.state)
         if killed:
             notes.facts["killed"] = killed
-
-    def _restoration_verified(self) -> None:
-        with uninterrupted():
-            self._move(Phase.RESTORE_VERIFIED)
-            self._mark("")
 
     # -- pieces of a state ------------------------------------------------------------------
 
@@ -354,6 +356,7 @@ class Driver:
         with uninterrupted():
             self._move(Phase.FINALIZED)
             self._close(Outcome.COMPLETE, "every state was read and the restored one is well")
+            self._mark("")
 
     def _stop(self, error: BaseException) -> None:
         """End the attempt for a reason; restore first where something was mutated."""
@@ -385,6 +388,8 @@ class Driver:
                 elif not self.dirty:
                     self._move(Phase.ABORTED_SAFE)
                 self._close(outcome, reason)
+                if self._phase is Phase.ABORTED_SAFE:
+                    self._mark("")
         except EvidenceError as third:
             # The attempt stays open: whoever reads the evidence sees that it died.
             self.outcome = outcome
@@ -401,7 +406,7 @@ class Driver:
         if mutated:
             application.remove_temporary(ctx)
             self._restore()
-            self._restoration_verified()
+            self._move(Phase.RESTORE_VERIFIED)
         try:
             self._stop_sampler()
         except SremutError as error:  # a sample that could not be kept leaves nothing mutated
@@ -446,8 +451,13 @@ class Driver:
             for item in notes.readings
         }
 
-    def _move(self, new: Phase) -> None:
+    def _move(
+        self, new: Phase, facts: Mapping[str, Any] | None = None, *, references: Sequence[str] = ()
+    ) -> None:
+        """Advance, once every write before has its receipt. The way to a standstill is open."""
         check_transition(self._phase, new)
+        if new not in STANDSTILL:
+            self._ctx.guard.reconcile()
         with uninterrupted():
-            self.attempt.journal.append(new.value)
+            self.attempt.journal.append(new.value, facts, references=references)
             self._phase = new

@@ -10,15 +10,16 @@ Rules kept here, in this order, for each operation of a closed list of kinds:
 4. the effect is *observed* by reading, never inferred from the acknowledgement;
 5. a durable *receipt* with the observed effect is in the journal.
 
-A failure between 2 and 5 leaves an intent without a receipt, which recovery reconciles by
-observation.
+A call goes out only through `_dispatch`, which takes an open intent, and an intent comes only from
+the journal's own append. What ends between 2 and 5 leaves it open; `reconcile` closes it by
+looking, here or in the process that recovers the run.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from pytest_sremut.cluster.port import (
     Absent,
@@ -29,32 +30,36 @@ from pytest_sremut.cluster.port import (
     ObjectRef,
     Present,
 )
+from pytest_sremut.engine.operations import (
+    CREATE,
+    DELETE,
+    Call,
+    Captured,
+    Operation,
+    OperationKind,
+    captured,
+    ref_of,
+)
+from pytest_sremut.engine.reconciliation import (
+    Conclusion,
+    Finding,
+    deletion_seen,
+    look,
+    look_all,
+    uid_of,
+)
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError, GuardRefusedError
 from pytest_sremut.evidence.uninterrupted import uninterrupted
+from pytest_sremut.study.canonical import canonical_json, sha256
 
 __all__ = ["Captured", "Guard", "JournalPort", "OperationKind", "captured", "ref_of"]
 
 
 _T = TypeVar("_T")
+_FRESH: Final = 1.0  # seconds for which the cluster's identity, once read, is taken for granted
+_LONGEST_MANAGER: Final = 128  # characters that an API server takes
 
-
-class OperationKind(StrEnum):
-    """Every kind of write the engine can make."""
-
-    CREATE_NAMESPACE = "create-namespace"
-    DEPLOY_APPLICATION = "deploy-application"
-    REMOVE_APPLICATION = "remove-application"
-    DELETE_TARGET = "delete-target"
-    RECYCLE_PODS = "recycle-pods"
-    CREATE_MUTANT = "create-mutant"
-    DELETE_MUTANT = "delete-mutant"
-    RESTORE_TARGET = "restore-target"
-    CREATE_OWN_POD = "create-own-pod"
-    DELETE_OWN_POD = "delete-own-pod"
-    DELETE_BACKEND_POD = "delete-backend-pod"
-    KILL_PODS = "kill-pods"
-    BENCHMARK_INJECT = "benchmark-inject"
-    BENCHMARK_RECOVER = "benchmark-recover"
+Note = Callable[[Present], None]
 
 
 class JournalPort(Protocol):
@@ -63,29 +68,15 @@ class JournalPort(Protocol):
     def append(self, transition: str, facts: Mapping[str, Any]) -> object: ...
 
 
-class Captured:
-    """An object with the identity it had when it was seen: a deletion names exactly this."""
+class _Intent:
+    """A durable intent. Made by `Guard._intend` alone, once the journal has it."""
 
-    __slots__ = ("ref", "uid")
+    __slots__ = ("acknowledged", "note", "operation")
 
-    def __init__(self, *, ref: ObjectRef, uid: str) -> None:
-        self.ref = ref
-        self.uid = uid
-
-    def __repr__(self) -> str:
-        return f"Captured({self.ref}, uid={self.uid})"
-
-
-def ref_of(body: Mapping[str, Any], *, namespace: str = "") -> ObjectRef:
-    """The reference of a whole object as the API sends it (`kind` and `metadata.name` present)."""
-    metadata = body["metadata"]
-    where = "" if body["kind"] in {"Namespace", "Node"} else metadata.get("namespace", namespace)
-    return ObjectRef(kind=body["kind"], namespace=where, name=metadata["name"])
-
-
-def captured(body: Mapping[str, Any]) -> Captured:
-    """The captured identity of an object as the API sends it."""
-    return Captured(ref=ref_of(body), uid=body["metadata"]["uid"])
+    def __init__(self, operation: Operation, note: Note) -> None:
+        self.operation = operation
+        self.note = note
+        self.acknowledged: set[ObjectRef] = set()
 
 
 class Guard:
@@ -97,6 +88,9 @@ class Guard:
         allowed_contexts: Contexts that may be written to, by name.
         namespace: The only namespace whose objects are written.
         journal: Where intents and receipts go.
+        manager: Whose creations these are; with the operation's id it is the field manager.
+        sequence: Operations that the journal holds already.
+        monotonic: Seconds; decides when the cluster's identity is read again.
     """
 
     def __init__(
@@ -107,20 +101,34 @@ class Guard:
         allowed_contexts: frozenset[str],
         namespace: str,
         journal: JournalPort,
+        manager: str = "sremut",
+        sequence: int = 0,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
         self._identity = identity
         self._allowed = allowed_contexts
         self._namespace = namespace
         self._journal = journal
-        self._sequence = 0
+        self._manager = manager
+        self._sequence = sequence
+        self._monotonic = monotonic
+        self._checked = 0.0  # when the cluster's identity was last read
+        self._open: dict[str, _Intent] = {}
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """Operations whose intent is durable and whose receipt is not."""
+        return tuple(self._open)
+
+    # -- operations -------------------------------------------------------------------------
 
     def create(
         self,
         kind: OperationKind,
         bodies: Sequence[Mapping[str, Any]],
         *,
-        note: Callable[[Present], None] = lambda _: None,
+        note: Note = lambda _: None,
     ) -> list[Present]:
         """Create objects in order; none may exist. A conflict is never overwritten.
 
@@ -128,7 +136,8 @@ class Guard:
             kind: What for.
             bodies: The objects.
             note: Told each object the moment the server acknowledged it, whatever becomes of the
-                next ones: what was created can then be taken away again, by UID.
+                next ones: what was created can then be taken away again, by UID. Also told by
+                `reconcile`, of one whose acknowledgement was lost.
 
         Returns:
             The objects as read back after creation, in order.
@@ -138,24 +147,26 @@ class Guard:
             GuardRefusedError: The rules above forbid it.
         """
         refs = [ref_of(body, namespace=self._namespace) for body in bodies]
-        for ref in refs:
-            self._check_scope(ref)
-        intent = self._intent(kind, [{"object": str(ref), "call": "create"} for ref in refs])
+        calls = [
+            Call(ref=ref, call=CREATE, body=sha256(canonical_json(body)))
+            for ref, body in zip(refs, bodies, strict=True)
+        ]
+        intent = self._intend(kind, calls, note)
         acknowledged: list[Present] = []
         for body, ref in zip(bodies, refs, strict=True):
             with uninterrupted():
-                answer = self._cluster.api.create(body, namespace=ref.namespace)
+                answer = self._dispatch(intent, self._creation(intent, body, ref))
+                intent.acknowledged.add(ref)
                 note(answer)
             acknowledged.append(answer)
-        seen_now = self._observe(refs)
         created = [
             _created(ref, answer, seen)
-            for ref, answer, seen in zip(refs, acknowledged, seen_now, strict=True)
+            for ref, answer, seen in zip(refs, acknowledged, self._observe(refs), strict=True)
         ]
-        self._receipt(
+        self._settle(
             intent,
             [
-                {"object": str(ref), "observed": "present", "uid": seen.body["metadata"]["uid"]}
+                {"object": str(ref), "observed": "present", "uid": uid_of(seen)}
                 for ref, seen in zip(refs, created, strict=True)
             ],
         )
@@ -176,34 +187,37 @@ class Guard:
         """
         wanted = list(targets)
         for target in wanted:
-            self._check_scope(target.ref)
             if not target.uid:
                 raise GuardRefusedError(f"no captured UID for {target.ref}: refusing to delete it")
-        intent = self._intent(
-            kind,
-            [{"object": str(item.ref), "call": "delete", "uid": item.uid} for item in wanted],
+        intent = self._intend(
+            kind, [Call(ref=item.ref, call=DELETE, uid=item.uid) for item in wanted]
         )
+
+        def call(item: Captured) -> Deleted | Absent:
+            return self._cluster.api.delete(
+                item.ref, uid=item.uid, grace_period=grace_period, propagation=propagation
+            )
+
         results: list[Deleted | Absent] = []
         for item in wanted:
             try:
-                result = self._cluster.api.delete(
-                    item.ref, uid=item.uid, grace_period=grace_period, propagation=propagation
-                )
+                result = self._dispatch(intent, lambda item=item: call(item))  # type: ignore[misc]
             except ClusterUnavailableError:
                 raise
             except ClusterError as error:
-                if error.reason == "Conflict":
-                    raise GuardRefusedError(
-                        f"{item.ref} is no longer the captured object (uid {item.uid}): "
-                        "an unexpected object is never deleted"
-                    ) from error
-                raise
+                if error.reason != "Conflict":
+                    raise
+                result = self._after_conflict(item, error)
             results.append(result)
         seen_now = self._observe([item.ref for item in wanted])
-        self._receipt(
+        self._settle(
             intent,
             [
-                {"object": str(item.ref), "uid": item.uid, "observed": _deleted(item, seen)}
+                {
+                    "object": str(item.ref),
+                    "uid": item.uid,
+                    "observed": deletion_seen(item.uid, seen),
+                }
                 for item, seen in zip(wanted, seen_now, strict=True)
             ],
         )
@@ -222,24 +236,93 @@ class Guard:
             call: What it does, in words, for the intent.
             act: Runs it; may raise, which leaves the intent without a receipt.
         """
-        for ref in refs:
-            self._check_scope(ref)
-        intent = self._intent(kind, [{"object": str(ref), "call": call} for ref in refs])
-        result = act()
-        self._receipt(
+        intent = self._intend(kind, [Call(ref=ref, call=call) for ref in refs])
+        result = self._dispatch(intent, act)
+        self._settle(
             intent,
             [
                 {"object": str(ref), "observed": "absent"}
                 if isinstance(seen, Absent)
-                else {
-                    "object": str(ref),
-                    "observed": "present",
-                    "uid": seen.body["metadata"]["uid"],
-                }
+                else {"object": str(ref), "observed": "present", "uid": uid_of(seen)}
                 for ref, seen in zip(refs, self._observe(refs), strict=True)
             ],
         )
         return result
+
+    def reconcile(self) -> None:
+        """Close every open intent by looking, and tell its `note` what it created unnoticed.
+
+        Nothing is sent again. See `engine.reconciliation` for what is concluded from what.
+
+        Raises:
+            ClusterUnavailableError: What became of one cannot be seen; it stays open.
+            EvidenceError: Its receipt cannot be kept; it stays open.
+        """
+        for intent in list(self._open.values()):
+            findings = look(self._cluster.api, intent.operation)
+            unknown = [item for item in findings if item.conclusion is Conclusion.UNKNOWN]
+            with uninterrupted():
+                for item in findings:
+                    if item.created is not None and item.call.ref not in intent.acknowledged:
+                        intent.acknowledged.add(item.call.ref)
+                        intent.note(item.created)
+                if unknown:
+                    raise ClusterUnavailableError(
+                        f"what became of {intent.operation.id} ({intent.operation.kind}) cannot "
+                        f"be seen: {unknown[0].observed}"
+                    )
+                self._settle(intent, [item.as_json() for item in findings], reconciled=True)
+
+    def settle_earlier(self, operation: Operation) -> tuple[Finding, ...]:
+        """Take over an intent that a process which is gone left open, and close it by looking.
+
+        Where anything is unknown no receipt is written: the findings say so, and the operation
+        stays open for whoever looks again.
+        """
+        findings = look(self._cluster.api, operation)
+        if all(item.conclusion is not Conclusion.UNKNOWN for item in findings):
+            intent = self._open[operation.id] = _Intent(operation, lambda _: None)
+            self._settle(intent, [item.as_json() for item in findings], reconciled=True)
+        return findings
+
+    # -- the five steps ---------------------------------------------------------------------
+
+    def _intend(
+        self, kind: OperationKind, calls: Sequence[Call], note: Note = lambda _: None
+    ) -> _Intent:
+        for call in calls:
+            self._check_scope(call.ref)
+        self._check_cluster()
+        self._sequence += 1
+        identifier = f"op-{self._sequence:04d}"
+        creates = any(call.call == CREATE for call in calls)
+        operation = Operation(
+            id=identifier,
+            kind=kind,
+            calls=tuple(calls),
+            manager=_manager(self._manager, identifier) if creates else "",
+        )
+        with uninterrupted():
+            self._journal.append("INTENT", operation.as_json())
+            intent = self._open[identifier] = _Intent(operation, note)
+        return intent
+
+    def _dispatch(self, intent: _Intent, call: Callable[[], _T]) -> _T:
+        if self._open.get(intent.operation.id) is not intent:
+            raise GuardRefusedError(f"{intent.operation.id} is not open: nothing is sent under it")
+        if self._monotonic() - self._checked > _FRESH:
+            self._check_cluster()
+        return call()
+
+    def _settle(
+        self, intent: _Intent, effects: Sequence[Mapping[str, str]], *, reconciled: bool = False
+    ) -> None:
+        facts: dict[str, Any] = {"operation": intent.operation.id, "effects": list(effects)}
+        with uninterrupted():
+            self._journal.append("RECEIPT", {**facts, "reconciled": True} if reconciled else facts)
+            del self._open[intent.operation.id]
+
+    # -- checks -----------------------------------------------------------------------------
 
     def _check_scope(self, ref: ObjectRef) -> None:
         inside = ref.namespace == self._namespace or (
@@ -262,65 +345,49 @@ class Guard:
                 f"context {self._cluster.context} now reaches another cluster "
                 f"(kube-system {now.kube_system_uid}, leased {self._identity.kube_system_uid})"
             )
+        self._checked = self._monotonic()
 
-    def _intent(self, kind: OperationKind, calls: Sequence[Mapping[str, str]]) -> str:
-        self._check_cluster()
-        self._sequence += 1
-        intent = f"op-{self._sequence:04d}"
-        self._journal.append(
-            "INTENT", {"operation": intent, "kind": kind.value, "calls": list(calls)}
-        )
-        return intent
+    def _creation(
+        self, intent: _Intent, body: Mapping[str, Any], ref: ObjectRef
+    ) -> Callable[[], Present]:
+        manager = intent.operation.manager
+        return lambda: self._cluster.api.create(body, namespace=ref.namespace, manager=manager)
 
-    def _receipt(self, intent: str, effects: Sequence[Mapping[str, str]]) -> None:
-        self._journal.append("RECEIPT", {"operation": intent, "effects": list(effects)})
+    def _after_conflict(self, item: Captured, error: ClusterError) -> Absent:
+        """What a refused precondition means, by looking: only another UID is another object."""
+        seen = _answered(self._cluster.api.get(item.ref))
+        if isinstance(seen, Absent):
+            return seen
+        if uid_of(seen) == item.uid:
+            raise error
+        raise GuardRefusedError(
+            f"{item.ref} is no longer the captured object (uid {item.uid}): "
+            "an unexpected object is never deleted"
+        ) from error
 
     def _observe(self, refs: Sequence[ObjectRef]) -> list[Present | Absent]:
-        """What stands under these names now: one by one, or one list per kind for many."""
-        if len(refs) <= _ONE_BY_ONE:
-            return [_answered(self._cluster.api.get(ref)) for ref in refs]
-        found: dict[ObjectRef, Present] = {}
-        for kind in dict.fromkeys(ref.kind for ref in refs):
-            listing = self._cluster.api.list(kind, self._namespace)
-            if isinstance(listing, Failed):
-                raise _unobserved(listing)
-            for item in listing.items:
-                # Items of a list do not carry their kind.
-                body = {"kind": kind, **item}
-                found[ref_of(body, namespace=self._namespace)] = Present(body=body, raw=b"")
-        return [found.get(ref, Absent(ref=ref)) for ref in refs]
+        return [_answered(seen) for seen in look_all(self._cluster.api, refs)]
 
 
-_ONE_BY_ONE = 2
+def _manager(owner: str, operation: str) -> str:
+    """A name that no other operation of any attempt has, as short as a server takes it."""
+    name = f"{owner}/{operation}"
+    if len(name) <= _LONGEST_MANAGER:
+        return name
+    return f"sremut-{sha256(owner.encode())}/{operation}"
 
 
 def _answered(read: Present | Absent | Failed) -> Present | Absent:
     if isinstance(read, Failed):
-        raise _unobserved(read)
+        raise ClusterUnavailableError(
+            f"the effect cannot be observed: {read}", status=read.status, reason=read.reason
+        )
     return read
-
-
-def _unobserved(failed: Failed) -> ClusterUnavailableError:
-    return ClusterUnavailableError(
-        f"the effect cannot be observed: {failed.what}: {failed.message}",
-        status=failed.status,
-        reason=failed.reason,
-    )
 
 
 def _created(ref: ObjectRef, acknowledged: Present, seen: Present | Absent) -> Present:
     if isinstance(seen, Absent):
         raise ClusterError(f"{ref} was acknowledged and is not there", reason="NotFound")
-    if seen.body["metadata"]["uid"] != acknowledged.body["metadata"]["uid"]:
+    if uid_of(seen) != uid_of(acknowledged):
         raise GuardRefusedError(f"{ref} was replaced by another object while creating")
     return seen
-
-
-def _deleted(item: Captured, seen: Present | Absent) -> str:
-    """Gone, terminating, or another object under that name."""
-    if isinstance(seen, Absent):
-        return "absent"
-    metadata = seen.body["metadata"]
-    if metadata["uid"] != item.uid:
-        return f"replaced by {metadata['uid']}"
-    return "terminating" if "deletionTimestamp" in metadata else "present"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["FINAL", "LEGAL", "MUTATED", "Phase", "check_transition"]
+__all__ = ["FINAL", "LEGAL", "MUTATED", "STANDSTILL", "Phase", "check_transition"]
 
 
 class Phase(StrEnum):
@@ -41,6 +41,9 @@ MUTATED = frozenset(
     }
 )
 """Phases in which the system may be mutated: no end but through a restoration."""
+
+STANDSTILL = frozenset({Phase.RESTORE_STARTED, Phase.RESTORATION_BLOCKED})
+"""Phases that are entered even while it is unknown what became of a write."""
 
 # Before the first mutation a run may stop safely at any point; after it, only through a
 # verified restoration, or it is blocked.

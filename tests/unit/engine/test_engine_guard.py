@@ -18,6 +18,7 @@ from pytest_sremut.errors import (
     EvidenceError,
     GuardRefusedError,
 )
+from pytest_sremut.study.canonical import canonical_json, sha256
 
 
 class Journal:
@@ -68,7 +69,9 @@ def writes(world: EngineWorld) -> list[tuple[str, str, str]]:
 def test_intent_call_observation_receipt(world: EngineWorld, journal: Journal) -> None:
     created = guard(world, journal).create(OperationKind.CREATE_MUTANT, [config("a")])
     assert journal.transitions == ["INTENT", "RECEIPT"]
-    assert journal.entries[0][1]["calls"] == [{"object": f"ConfigMap {NS}/a", "call": "create"}]
+    (call,) = journal.entries[0][1]["calls"]
+    body = sha256(canonical_json(config("a")))
+    assert call == {"object": f"ConfigMap {NS}/a", "call": "create", "body": body}
     assert journal.entries[1][1]["effects"][0]["uid"] == created[0].body["metadata"]["uid"]
     order = [call[0] for call in world.kube.calls if call[1] == "ConfigMap"]
     assert order == ["create", "get"]

@@ -199,7 +199,7 @@ class FakeKube:
             idled = True
             self.on_idle(self)
 
-    def create(self, body: Mapping[str, Any], *, namespace: str) -> Present:
+    def create(self, body: Mapping[str, Any], *, namespace: str, manager: str = "") -> Present:
         kind = body["kind"]
         new = copy.deepcopy(dict(body))
         meta = new.setdefault("metadata", {})
@@ -213,6 +213,8 @@ class FakeKube:
         if where:
             meta["namespace"] = where
         meta.pop("uid", None)
+        if manager:
+            meta["managedFields"] = [{"manager": manager, "operation": "Update"}]
         created = self.put(new)
         self._react("create", created)
         return self._present(self.objects.get((kind, where, meta["name"]), created))
