@@ -14,7 +14,8 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +30,7 @@ from pytest_sremut.evidence.rawref import RawRef, is_safe_name
 from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
 from pytest_sremut.study.verdict import Outcome, Registration
 
-__all__ = ["AttemptEntry", "EvidenceRoot"]
+__all__ = ["AttemptEntry", "EvidenceRoot", "gaps"]
 
 _ENTRY: Final = re.compile(
     r"(?P<sequence>[0-9]{6,9})-(?P<run>[A-Za-z0-9._-]+)-a(?P<attempt>[0-9]{2,5})"
@@ -311,3 +312,13 @@ def _admitted(identity: AttemptIdentity, entries: tuple[AttemptEntry, ...]) -> i
                 "retried"
             )
     return max((entry.attempt for entry in earlier), default=0) + 1
+
+
+def gaps(entries: Sequence[AttemptEntry]) -> Iterator[str]:
+    """Numbers are given without gaps: one that is missing, or twice, was tampered with."""
+    counts = Counter(entry.sequence for entry in entries if entry.sequence)
+    for number in range(1, max(counts, default=0) + 1):
+        if number not in counts:
+            yield f"attempts/: number {number} is missing; an attempt was taken away"
+        elif counts[number] > 1:
+            yield f"attempts/: number {number} stands there {counts[number]} times"

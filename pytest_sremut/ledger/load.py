@@ -8,14 +8,13 @@ number missing in the sequence of attempts, an attempt that its ledger does not 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.load import load_entry
-from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot
+from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot, gaps
 from pytest_sremut.ledger.facts import NeedsPods, attempt_fact
 from pytest_sremut.ledger.model import DAMAGED, AttemptFact
 from pytest_sremut.ledger.published.records import published_attempts, published_files
@@ -73,7 +72,7 @@ def read_evidence(directory: Path, *, needs_pods: NeedsPods | None = None) -> Ev
         for fact in _orphans(directory.absolute(), entries, digest):
             facts.append(fact)
             problems.append(f"{fact.directory}: {fact.reason}")
-        problems += _gaps(entries)
+        problems += gaps(entries)
     published, told = published_attempts(directory, digest)
     return Evidence(digest=digest, attempts=(*facts, *published), problems=(*problems, *told))
 
@@ -108,16 +107,6 @@ def _unreadable(entry: AttemptEntry, digest: str, problem: str) -> AttemptFact:
         session=entry.session,
         opened=entry.opened,
     )
-
-
-def _gaps(entries: Sequence[AttemptEntry]) -> Iterator[str]:
-    """Numbers are given without gaps: one that is missing, or twice, was tampered with."""
-    counts = Counter(entry.sequence for entry in entries if entry.sequence)
-    for number in range(1, max(counts, default=0) + 1):
-        if number not in counts:
-            yield f"attempts/: number {number} is missing; an attempt was taken away"
-        elif counts[number] > 1:
-            yield f"attempts/: number {number} stands there {counts[number]} times"
 
 
 def _orphans(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-__all__ = ["Anchor", "AnchorState", "Anchored", "Unanchored"]
+__all__ = ["Anchor", "AnchorState", "Anchored", "StampCheck", "StampVerifier", "Unanchored"]
 
 
 class AnchorState(StrEnum):
@@ -23,11 +23,7 @@ class AnchorState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchored:
-    """What became of one anchoring.
-
-    `files` are the stamp's own, by suffix (`tsr`, `tsq`, `root.pem`, ...); empty where unanchored.
-    `detail` says why there is none.
-    """
+    """What became of one anchoring. `detail` says why there is no stamp, where there is none."""
 
     state: AnchorState
     detail: str = ""
@@ -35,7 +31,7 @@ class Anchored:
     root: str = ""  # name of the pinned root
     root_sha256: str = ""
     authority: str = ""  # URL without query, or `self`
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)  # the stamp's own, by name
 
     def as_json(self) -> dict[str, Any]:
         """What a seal says of it, without the digests of the files."""
@@ -59,6 +55,34 @@ class Anchor(Protocol):
         Args:
             statement: What is stamped.
             stem: Of the names of the stamp's files.
+
+        Raises:
+            AttestationError: It answered, and the answer does not verify.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StampCheck:
+    """What became of verifying a stamp. `ok` None: nothing speaks against it, nobody for it."""
+
+    ok: bool | None
+    detail: str
+
+
+class StampVerifier(Protocol):
+    """Whoever verifies stamps offline."""
+
+    def check(
+        self, statement: bytes, stem: str, files: Mapping[str, bytes], block: Mapping[str, Any]
+    ) -> StampCheck:
+        """Verify a stamp over the bytes.
+
+        Args:
+            statement: What was stamped.
+            stem: Of the names of the stamp's files.
+            files: The stamp's files by name.
+            block: What the signed document says of it (`Anchored.as_json`).
         """
         ...
 

@@ -30,7 +30,18 @@ from pytest_sremut.evidence.seal.sums import Listing, dump_sums, list_directory
 from pytest_sremut.study.canonical import sha256
 from pytest_sremut.study.verdict import Outcome, State
 
-__all__ = ["Contents", "Seal", "contents_of", "identity_block", "is_sealed", "seal_attempt"]
+__all__ = [
+    "COMPLETE",
+    "PARTIAL",
+    "Contents",
+    "Seal",
+    "attempt_statement",
+    "contents_of",
+    "guards_of",
+    "identity_block",
+    "is_sealed",
+    "seal_attempt",
+]
 
 _SCHEMA: Final = "sremut/seal/v1"
 COMPLETE, PARTIAL = "complete", "partial"
@@ -120,14 +131,15 @@ def seal_attempt(
         raise EvidenceError(f"{directory}: sealed as partial without a reason")
     broken = guards_of(found)
     sums = dump_sums(found.listing.files)
-    statement = {
-        **identity_block(found.identity),
-        "key_sha256": key.sha256,
-        "sums_sha256": sha256(sums),
-        "journal_head": found.journal.head,
-        "journal_entries": len(found.journal.entries),
+    journal = {
+        "status": found.journal.status.value,
+        "head": found.journal.head,
+        "entries": len(found.journal.entries),
     }
-    stamp = stamped(anchor or Unanchored(), {"of": "attempt", **statement}, ANCHOR)
+    statement = attempt_statement(
+        identity_block(found.identity), key_sha256=key.sha256, sums=sha256(sums), journal=journal
+    )
+    stamp = stamped(anchor or Unanchored(), statement, ANCHOR)
     document = canonical(
         {
             "schema": _SCHEMA,
@@ -137,11 +149,7 @@ def seal_attempt(
             "empty_directories": list(found.listing.empty),
             "record": found.listing.files.get("record.json"),
             "outcome": outcome,
-            "journal": {
-                "status": found.journal.status.value,
-                "head": found.journal.head,
-                "entries": len(found.journal.entries),
-            },
+            "journal": journal,
             "extent": PARTIAL if is_partial else COMPLETE,
             "stop": found.stop(stop) if is_partial else None,
             "guards": {"held": not broken, "broken": list(broken)},
@@ -164,6 +172,19 @@ def seal_attempt(
         guards_held=not broken,
         anchor=stamp.state,
     )
+
+
+def attempt_statement(
+    identity: Mapping[str, Any], *, key_sha256: str, sums: str, journal: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What is stamped of an attempt: who it is, the journal's head, and the listing's digest."""
+    return {
+        "of": "attempt",
+        "identity": dict(identity),
+        "key": key_sha256,
+        "sums": sums,
+        "journal": dict(journal),
+    }
 
 
 def contents_of(directory: Path) -> Contents:

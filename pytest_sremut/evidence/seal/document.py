@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_sremut.errors import EvidenceError
+from pytest_sremut.errors import AttestationError, EvidenceError
 from pytest_sremut.evidence.atomic import (
     TEMPORARY,
     fsync_directory,
@@ -27,7 +27,7 @@ from pytest_sremut.evidence.atomic import (
     write_new,
 )
 from pytest_sremut.evidence.check import checked, parse_checked, plain
-from pytest_sremut.evidence.seal.anchor import Anchor, AnchorState
+from pytest_sremut.evidence.seal.anchor import Anchor, Anchored, AnchorState
 from pytest_sremut.evidence.seal.key import ALGORITHM, SessionKey, fingerprint
 from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
 
@@ -41,6 +41,7 @@ __all__ = [
     "parse_canonical",
     "signed_files",
     "stamped",
+    "statement_bytes",
     "write_together",
 ]
 
@@ -73,17 +74,34 @@ def key_block(key: SessionKey) -> dict[str, str]:
     }
 
 
-def stamped(anchor: Anchor, statement: Mapping[str, Any], stem: str) -> Stamped:
-    """Have a statement stamped: `<stem>.json` and the stamp's files beside it."""
-    data = canonical({"schema": _ANCHOR_SCHEMA, **statement}, what=f"{stem}.json")
-    found = anchor.stamp(data, stem)
-    files = {f"{stem}.{suffix}": content for suffix, content in found.files.items()}
+def stamped(
+    anchor: Anchor, statement: Mapping[str, Any], stem: str, *, strict: bool = False
+) -> Stamped:
+    """Have a statement stamped: `<stem>.json` and the stamp's files beside it.
+
+    Raises:
+        AttestationError: The answer does not verify, where `strict`; else that is noted as the
+            reason for which there is no stamp: a seal without one is better than no seal.
+    """
+    data = statement_bytes(statement, stem)
+    try:
+        found = anchor.stamp(data, stem)
+    except AttestationError as error:
+        if strict:
+            raise
+        found = Anchored(state=AnchorState.UNANCHORED, detail=str(error))
+    files = dict(found.files)
     if found.state is not AnchorState.UNANCHORED:
         files[f"{stem}.json"] = data
     digests = {name: sha256(content) for name, content in sorted(files.items())}
     return Stamped(
         block={**found.as_json(), "files": digests}, files=files, state=AnchorState(found.state)
     )
+
+
+def statement_bytes(statement: Mapping[str, Any], stem: str) -> bytes:
+    """The bytes that are stamped."""
+    return canonical({"schema": _ANCHOR_SCHEMA, **statement}, what=f"{stem}.json")
 
 
 def signed_files(key: SessionKey, name: str, data: bytes, stem: str) -> dict[str, bytes]:

@@ -11,7 +11,8 @@ from evidence_doubles import TickingClock, identity, state_body
 from pytest_sremut.evidence.attempt import Attempt
 from pytest_sremut.evidence.identity import AttemptIdentity
 from pytest_sremut.evidence.root import EvidenceRoot
-from pytest_sremut.evidence.seal import SessionKey
+from pytest_sremut.evidence.seal import Anchor, SessionKey, Unanchored
+from pytest_sremut.evidence.seal.session import SealedSession
 from pytest_sremut.study.verdict import Outcome, Registration, State
 
 SESSION = "20260829T102200Z-abcdef"
@@ -65,3 +66,35 @@ def finish(attempt: Attempt, *, not_evaluated: Mapping[State, list[str]] | None 
 def evidence(path: Path) -> EvidenceRoot:
     """An evidence directory on a clock of its own."""
     return EvidenceRoot.open(path, clock=TickingClock())
+
+
+def open_session(
+    root: EvidenceRoot, key: SessionKey, *, anchor: Anchor | None = None
+) -> SealedSession:
+    """A sealed session in an evidence directory."""
+    return SealedSession.open(
+        root.directory,
+        key=key,
+        registrations={
+            "missing_service": {"registration": MANIFEST, "revision": 1, "commit": "c" * 40}
+        },
+        product="d" * 64,
+        anchor=anchor or Unanchored(),
+        clock=TickingClock(),
+    )
+
+
+def sealed_evidence(
+    path: Path, *, session: str = SESSION, attempts: int, anchor: Anchor | None = None
+) -> EvidenceRoot:
+    """A whole sealed session: `attempts` runs, MS-M01 and so on, each COMPLETE."""
+    root = evidence(path)
+    key = SessionKey.generate(session)
+    sealed = open_session(root, key, anchor=anchor)
+    for number in range(1, attempts + 1):
+        run, mutant = f"ms-m0{number}-r01", f"MS-M0{number}"
+        finish(begin(root, key, run=run, mutant=mutant, repetition=1))
+        assert len(sealed.seal_closed()) == 1
+    sealed.close(0)
+    assert sealed.complaints == []
+    return root
