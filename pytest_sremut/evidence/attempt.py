@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ from pytest_sremut.evidence.uninterrupted import uninterrupted
 from pytest_sremut.study.canonical import CanonicalError, canonical_json
 from pytest_sremut.study.verdict import Outcome, State
 
-__all__ = ["RESERVED", "SAMPLER", "AppendStream", "Attempt"]
+__all__ = ["RESERVED", "SAMPLER", "AppendStream", "Attempt", "Found"]
 
 RESERVED: Final = frozenset(
     {"attempt.json", "journal.jsonl", "record.json", "states", "raw", "seal"}
@@ -45,17 +46,30 @@ SAMPLER: Final = "sampler.jsonl"
 Closing = Callable[[Mapping[str, Any]], object]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What stands in the directory of an attempt whose process died, by content."""
+
+    opened: str
+    head: RawRef  # attempt.json
+    journal: Journal
+    raw: tuple[RawRef, ...]  # files under raw/, and streams
+    states: Mapping[State, RawRef]
+
+
 class Attempt:
-    """An open attempt. Made by `EvidenceRoot.begin`, never directly.
+    """An open attempt. Made by `EvidenceRoot.begin`, or taken over by `evidence.resume` from a
+    process that died, never directly.
 
     Args:
-        directory: Exists and is empty.
+        directory: Exists; empty unless it is taken over.
         identity: What it is an attempt at.
         number: Of the attempt at its run, from 1.
         sequence: Of the attempt in its evidence directory, from 1.
         boot_id: Recorded with every monotonic time.
         clock: Where times come from.
         closing: Writes the closing entry of the attempt ledger.
+        found: What a process that died left in the directory; None for a new attempt.
     """
 
     def __init__(
@@ -68,6 +82,7 @@ class Attempt:
         boot_id: str,
         clock: Clock,
         closing: Closing,
+        found: Found | None = None,
     ) -> None:
         self._directory = directory
         self._identity = identity
@@ -82,6 +97,11 @@ class Attempt:
         self._streams: list[AppendStream] = []
         self._ending: dict[str, Any] | None = None
         self._closed = False
+        if found is not None:
+            self._opened, self._head, self._journal = found.opened, found.head, found.journal
+            self._raw.update({ref.path: ref for ref in found.raw})
+            self._states.update(found.states)
+            return
         head: dict[str, Any] = {
             "schema": "sremut/attempt/v1",
             **identity.as_json(),

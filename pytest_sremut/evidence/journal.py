@@ -36,6 +36,7 @@ __all__ = [
     "JournalStatus",
     "parse_journal",
     "read_journal",
+    "torn_tail",
 ]
 
 GENESIS: Final = "0" * 64
@@ -90,6 +91,12 @@ class Journal:
     """
 
     def __init__(self, path: Path, *, run: str, attempt: int, boot_id: str, clock: Clock) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(path, flags, 0o644)
+            fsync_directory(path.parent)
+        except OSError as error:
+            raise EvidenceError(f"{path}: cannot be created: {reason_of(error)}") from error
         self._path = path
         self._run = run
         self._attempt = attempt
@@ -100,12 +107,43 @@ class Journal:
         self._sequence = 0
         self._length = 0
         self._broken = ""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+
+    @classmethod
+    def resume(
+        cls, path: Path, *, run: str, attempt: int, boot_id: str, clock: Clock
+    ) -> tuple[Self, tuple[JournalEntry, ...]]:
+        """Go on with the journal of a process that died; what it holds is verified first.
+
+        A torn tail is cut off: no entry was ever acknowledged there. Whoever wants to keep its
+        bytes takes them from `torn_tail` before.
+
+        Returns:
+            The journal, and the entries that it holds.
+        Raises:
+            EvidenceError: It is missing, tampered with, of another run, or cannot be written.
+        """
+        reading, whole = _read_whole(path)
+        if reading.status not in {JournalStatus.INTACT, JournalStatus.TORN_TAIL}:
+            raise EvidenceError(f"{path}: {reading.status}: {reading.problem}")
+        for entry in reading.entries[:1]:
+            if (entry.run, entry.attempt) != (run, attempt):
+                raise EvidenceError(
+                    f"{path}: of {entry.run} attempt {entry.attempt}, not {run} attempt {attempt}"
+                )
+        journal = cls.__new__(cls)
+        journal._path, journal._run, journal._attempt = path, run, attempt
+        journal._boot_id, journal._clock, journal._lock = boot_id, clock, threading.Lock()
+        journal._head, journal._sequence = reading.head, len(reading.entries)
+        journal._length, journal._broken = whole, ""
         try:
-            self._descriptor = os.open(path, flags, 0o644)
-            fsync_directory(path.parent)
+            journal._descriptor = os.open(
+                path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            )
+            os.ftruncate(journal._descriptor, whole)
+            os.fsync(journal._descriptor)
         except OSError as error:
-            raise EvidenceError(f"{path}: cannot be created: {reason_of(error)}") from error
+            raise EvidenceError(f"{path}: cannot be gone on with: {reason_of(error)}") from error
+        return journal, reading.entries
 
     def __enter__(self) -> Self:
         return self
@@ -225,6 +263,23 @@ def read_journal(path: Path) -> JournalReading:
     except OSError as error:
         return JournalReading(status=JournalStatus.UNREADABLE, entries=(), problem=reason_of(error))
     return parse_journal(data)
+
+
+def torn_tail(path: Path) -> bytes:
+    """The bytes after the last whole line; empty where the file ends with one, or is not there."""
+    try:
+        return path.read_bytes().rpartition(b"\n")[2]
+    except OSError:
+        return b""
+
+
+def _read_whole(path: Path) -> tuple[JournalReading, int]:
+    """A journal as read, and how many bytes its whole lines take."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return read_journal(path), 0
+    return parse_journal(data), data.rfind(b"\n") + 1
 
 
 def parse_journal(data: bytes) -> JournalReading:

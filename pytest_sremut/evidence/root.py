@@ -38,6 +38,7 @@ _ENTRY: Final = re.compile(
 )
 _LOCK_TIMEOUT: Final = 30.0  # a holder writes two small files
 _SCHEMA: Final = "sremut/attempt-ledger/v1"
+_OF_OPENING: Final = frozenset({"event", "files", "opened", "boot_id", "pid"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +157,25 @@ class EvidenceRoot:
             stems.setdefault(name.rsplit(".", 2)[0], set()).add(match["event"])
         entries = [self._entry(stem, events) for stem, events in sorted(stems.items())]
         return (*entries, *strange)
+
+    def close_entry(self, entry: AttemptEntry, ending: Mapping[str, Any]) -> None:
+        """Write the closing entry of an attempt whose own process died.
+
+        Args:
+            entry: Which has none yet.
+            ending: What a closing entry says of the end, as `Attempt.close` gives it.
+
+        Raises:
+            EvidenceError: It stands there already, or cannot be written.
+        """
+        stem = f"{entry.sequence:06d}-{entry.run}-a{entry.attempt:02d}"
+        named = {"sequence": entry.sequence, "run": entry.run, "attempt": entry.attempt}
+        opening = self._read(f"{stem}.open.json", "open", named)
+        kept = {key: value for key, value in opening.items() if key not in _OF_OPENING}
+        data = (self._directory / "attempts" / f"{stem}.open.json").read_bytes()
+        self._write(
+            f"{stem}.closed.json", {**kept, "event": "closed", "opening": sha256(data), **ending}
+        )
 
     # -- helpers -----------------------------------------------------------------------------
 
