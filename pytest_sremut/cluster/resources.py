@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from pytest_sremut.cluster.port import Kind, ObjectRef
 
-__all__ = ["RESOURCES", "Resource", "collection_path", "object_path", "segment"]
+__all__ = ["READ_ONLY", "RESOURCES", "Resource", "collection_path", "object_path", "segment"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,25 +25,55 @@ def _core(plural: str, *, namespaced: bool = True) -> Resource:
     return Resource(prefix="/api/v1", api_version="v1", plural=plural, namespaced=namespaced)
 
 
-def _group(group_version: str, plural: str) -> Resource:
+def _group(group_version: str, plural: str, *, namespaced: bool = True) -> Resource:
     return Resource(
-        prefix=f"/apis/{group_version}", api_version=group_version, plural=plural, namespaced=True
+        prefix=f"/apis/{group_version}",
+        api_version=group_version,
+        plural=plural,
+        namespaced=namespaced,
     )
+
+
+def _admission(plural: str) -> Resource:
+    return _group("admissionregistration.k8s.io/v1", plural, namespaced=False)
 
 
 RESOURCES: Final[dict[Kind, Resource]] = {
     "ConfigMap": _core("configmaps"),
+    "CustomResourceDefinition": _group(
+        "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
+    ),
+    "DaemonSet": _group("apps/v1", "daemonsets"),
     "Deployment": _group("apps/v1", "deployments"),
     "EndpointSlice": _group("discovery.k8s.io/v1", "endpointslices"),
     "Endpoints": _core("endpoints"),
     "Event": _core("events"),
     "Job": _group("batch/v1", "jobs"),
+    "MutatingWebhookConfiguration": _admission("mutatingwebhookconfigurations"),
     "Namespace": _core("namespaces", namespaced=False),
     "Node": _core("nodes", namespaced=False),
     "Pod": _core("pods"),
+    "PriorityClass": _group("scheduling.k8s.io/v1", "priorityclasses", namespaced=False),
     "ReplicaSet": _group("apps/v1", "replicasets"),
     "Service": _core("services"),
+    "ServiceAccount": _core("serviceaccounts"),
+    "StorageClass": _group("storage.k8s.io/v1", "storageclasses", namespaced=False),
+    "ValidatingWebhookConfiguration": _admission("validatingwebhookconfigurations"),
 }
+
+READ_ONLY: Final[frozenset[Kind]] = frozenset(
+    {
+        "CustomResourceDefinition",
+        "DaemonSet",
+        "MutatingWebhookConfiguration",
+        "Node",
+        "PriorityClass",
+        "ServiceAccount",
+        "StorageClass",
+        "ValidatingWebhookConfiguration",
+    }
+)
+"""Kinds that are looked at and never written: they belong to the cluster, or to nobody of ours."""
 
 
 def collection_path(kind: Kind, namespace: str) -> str:
