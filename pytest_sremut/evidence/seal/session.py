@@ -151,11 +151,8 @@ class SealedSession:
                 self.complaints.append(f"not sealed: {error}")
         return made
 
-    def close(self, status: int) -> str:
+    def close(self) -> str:
         """Seal what is left, then the session itself, and forget the key.
-
-        Args:
-            status: pytest's exit status.
 
         Returns:
             SHA-256 of the closing document.
@@ -165,11 +162,11 @@ class SealedSession:
         """
         try:
             self.seal_closed()
-            return self._close(status)
+            return self._close()
         finally:
             self._key.discard()
 
-    def _close(self, status: int) -> str:
+    def _close(self) -> str:
         attempts = [
             {"directory": place_of(entry), "seal": _seal_digest(entry)} for entry in self._own()
         ]
@@ -186,7 +183,6 @@ class SealedSession:
             "opening": self._opening,
             "sums": {"sha256": sha256(sums), "files": len(files)},
             "attempts": attempts,
-            "exit": status,
         }
         stamp = stamped(self._anchor, closing_statement(body), ANCHOR)
         document = canonical(

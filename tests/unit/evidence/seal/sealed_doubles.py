@@ -95,6 +95,6 @@ def sealed_evidence(
         run, mutant = f"ms-m0{number}-r01", f"MS-M0{number}"
         finish(begin(root, key, run=run, mutant=mutant, repetition=1))
         assert len(sealed.seal_closed()) == 1
-    sealed.close(0)
+    sealed.close()
     assert sealed.complaints == []
     return root

@@ -73,11 +73,11 @@ def test_a_retry_and_a_session_after_it_in_one_directory(tmp_path: Path) -> None
     session = open_session(root, first)
     attempt = begin(root, first)
     attempt.close(outcome=Outcome.INFRASTRUCTURE_FAILURE, reason="no answer", record={})
-    session.close(1)
+    session.close()
     second = SessionKey.generate("20260829T113000Z-000002")
     session = open_session(root, second)
     finish(begin(root, second))
-    session.close(0)
+    session.close()
     reading = verify_evidence(root.directory)
     assert failures(reading) == []
     assert sorted(reading.seals) == [
@@ -117,7 +117,7 @@ def test_recovery_seals_what_a_closed_session_left(root: EvidenceRoot) -> None:
     session = open_session(root, key)
     attempt = begin(root, key)
     attempt.journal.close()
-    session.close(1)
+    session.close()
     recovery = SessionKey.generate("20260830T000000Z-fedcba")
     seal_attempt(attempt.directory, key=recovery, partial=True, stop="the worker died")
     reading = verify_evidence(root.directory)
@@ -356,5 +356,4 @@ def test_what_a_session_says_of_itself(tmp_path: Path) -> None:
         "missing_service": {"registration": MANIFEST, "revision": 1, "commit": "c" * 40}
     }
     closing = json.loads((root.directory / "sessions" / SESSION / "seal/seal.json").read_bytes())
-    assert closing["exit"] == 0
     assert closing["key"] == body["key"]
