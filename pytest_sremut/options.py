@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_sremut.errors import UsageError
+
 if TYPE_CHECKING:
     from pytest_sremut.oracles.benchmark.layout import Layout
 
@@ -28,7 +30,7 @@ __all__ = [
     "settings_of",
 ]
 
-CLUSTERS = "embedded | context:NAME"
+CLUSTERS = "embedded | kind | context:NAME"
 REQUIREMENTS = ("predictions", "soundness")
 EMBEDDED = {
     "routing": ("auto", "nft", "forwarder"),
@@ -44,7 +46,7 @@ class Settings:
 
     root: Path  # where audits/, mutants/, contracts/ and attestation/ lie
     audits: Path
-    cluster: str  # "embedded" or "context:NAME"
+    cluster: str  # "embedded", "kind" or "context:NAME"
     allowed_contexts: frozenset[str]
     profile: str  # "" means: named after the cluster kind
     evidence: Path | None  # None: a directory of this session under .sremut/evidence
@@ -57,10 +59,15 @@ class Settings:
     evidence_directories: tuple[Path, ...] = ()  # all that were named; a live session takes one
     reports: tuple[tuple[str, Path], ...] = ()  # (kind, where), in the order given
     embedded: tuple[tuple[str, str], ...] = ()  # how the embedded cluster is built, key and value
+    kind_image: str = ""  # a node image by digest; "": the pinned one
+    kind_workers: int = 0  # nodes besides the control plane
     use_namespaces: frozenset[str] = frozenset()  # existing ones that a study may use
+    baseline: Path | None = None  # disagreements that are known
     benchmark: Path | None = None  # a checkout
     benchmark_python: str = ""  # its interpreter; "": none was named
     layouts: tuple[Layout, ...] = ()  # adapters that plugins brought
+    sealed: bool = False
+    tsa: str = ""  # who stamps seals: "self", a URL, or nobody
 
     @property
     def cluster_kind(self) -> str:
@@ -69,8 +76,8 @@ class Settings:
 
     @property
     def keeps_clusters(self) -> bool:
-        """Whether embedded clusters outlive the session."""
-        return self.keep_cluster and self.cluster == "embedded"
+        """Whether clusters that the session starts outlive it."""
+        return self.keep_cluster and self.cluster in {"embedded", "kind"}
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -139,7 +146,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--sremut-keep-cluster",
         action="store_true",
         default=None,
-        help="Leave the embedded cluster running at the end, and say how to reach it.",
+        help="Leave the cluster that was started running at the end, and say how to reach it.",
     )
     group.addoption(
         "--sremut-exploratory",
@@ -148,11 +155,32 @@ def add_options(parser: pytest.Parser) -> None:
         help="Run without a registration; every record says so for ever.",
     )
     group.addoption(
+        "--sremut-sealed",
+        action="store_true",
+        default=None,
+        help="Run sealed: under a registration with a tree token, every attempt signed under a key "
+        "of this session.",
+    )
+    group.addoption(
+        "--sremut-tsa",
+        metavar="URL|self",
+        default=None,
+        help="With --sremut-sealed: the RFC 3161 authority that stamps seals, or one of our own "
+        "(default: none, seals are then unanchored).",
+    )
+    group.addoption(
         "--sremut-require",
         metavar="WHAT",
         default=None,
         help="What makes a cell fail: predictions (not as predicted, the default) or soundness "
         "(a grader disagrees with the contract).",
+    )
+    group.addoption(
+        "--sremut-baseline",
+        metavar="FILE",
+        default=None,
+        help="With --sremut-require=soundness: disagreements that are known; only new ones fail "
+        "(written by `sremut baseline`).",
     )
     group.addoption(
         "--sremut-fail-under",
@@ -169,6 +197,8 @@ def add_options(parser: pytest.Parser) -> None:
         "may be given several times.",
     )
     parser.addini("sremut_embedded", "See --sremut-embedded.", type="args", default=[])
+    parser.addini("sremut_kind_image", "kind's node image, by digest (default: the pinned one).")
+    parser.addini("sremut_kind_workers", "Worker nodes of a kind cluster.", default="0")
     group.addoption(
         "--sremut-benchmark",
         metavar="DIR",
@@ -196,9 +226,11 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("sremut_report", "See --sremut-report, one a line.", type="linelist", default=[])
     parser.addini("sremut_keep_cluster", "See --sremut-keep-cluster.", type="bool", default=False)
     parser.addini("sremut_exploratory", "See --sremut-exploratory.", type="bool", default=False)
+    parser.addini("sremut_sealed", "See --sremut-sealed.", type="bool", default=False)
+    parser.addini("sremut_tsa", "See --sremut-tsa.", default="")
     parser.addini("sremut_require", "See --sremut-require.", default="predictions")
+    parser.addini("sremut_baseline", "See --sremut-baseline.", default="")
     parser.addini("sremut_fail_under", "See --sremut-fail-under.", default="")
-
     parser.addini("sremut_benchmark", "See --sremut-benchmark.", default="")
     parser.addini("sremut_benchmark_python", "See --sremut-benchmark-python.", default="")
 
@@ -225,6 +257,12 @@ def settings_of(config: pytest.Config) -> Settings:
     evidence = _evidence(config, value("evidence"), adjudicate=adjudicate)
     if check and not adjudicate:
         raise pytest.UsageError("--sremut-check: allowed only with --sremut-adjudicate")
+    sealed = bool(value("sealed")) and not adjudicate
+    if sealed and value("exploratory"):
+        raise pytest.UsageError(
+            "--sremut-sealed: allowed only without --sremut-exploratory: a sealed run is under a "
+            "registration, an exploratory one is under none"
+        )
     return Settings(
         root=root,
         audits=root / str(config.getini("sremut_audits")),
@@ -242,9 +280,14 @@ def settings_of(config: pytest.Config) -> Settings:
         evidence_directories=evidence,
         reports=_reports(config, value("report")),
         embedded=_embedded(value("embedded")),
+        kind_image=_kind_image(str(config.getini("sremut_kind_image") or "")),
+        kind_workers=_kind_workers(str(config.getini("sremut_kind_workers"))),
+        baseline=_baseline(config, str(value("require"))),
         benchmark=_benchmark(config, str(value("benchmark") or "")),
         benchmark_python=_benchmark_python(config, str(value("benchmark_python") or "")),
         layouts=_layouts(config),
+        sealed=sealed,
+        tsa=_tsa(config, str(value("tsa") or ""), sealed=sealed),
     )
 
 
@@ -285,6 +328,18 @@ def _reports(config: pytest.Config, given: object) -> tuple[tuple[str, Path], ..
     return tuple(found)
 
 
+def _baseline(config: pytest.Config, require: str) -> Path | None:
+    """Relative to where pytest was started; in the ini file to the root. It is read later."""
+    given, base = config.getoption("sremut_baseline", None), config.invocation_params.dir
+    if given is None:
+        given, base = config.getini("sremut_baseline"), config.rootpath
+    if not given:
+        return None
+    if require != "soundness":
+        raise pytest.UsageError("--sremut-baseline: allowed only with --sremut-require=soundness")
+    return (base / str(given)).resolve()
+
+
 def _benchmark(config: pytest.Config, given: str) -> Path | None:
     """The checkout: the option, the ini file, then SREMUT_BENCHMARK. It is looked at later."""
     given = given or os.environ.get("SREMUT_BENCHMARK", "")
@@ -313,6 +368,17 @@ def _layouts(config: pytest.Config) -> tuple[Layout, ...]:
     return tuple(found)
 
 
+def _tsa(config: pytest.Config, given: str, *, sealed: bool) -> str:
+    """Whom to ask for stamps; a URL is looked at when it is asked."""
+    if config.getoption("sremut_tsa", None) and not sealed:
+        raise pytest.UsageError("--sremut-tsa: allowed only with --sremut-sealed")
+    if given not in {"", "self"} and not given.startswith(("http://", "https://")):
+        raise pytest.UsageError(
+            f"--sremut-tsa: found {given!r}; allowed: self, or an http or https URL"
+        )
+    return given
+
+
 def _told_embedded() -> str:
     return ", ".join(f"{key}={'|'.join(allowed)}" for key, allowed in EMBEDDED.items())
 
@@ -330,8 +396,28 @@ def _embedded(given: object) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
+def _kind_image(text: str) -> str:
+    from pytest_sremut.cluster.kind.settings import node_image
+
+    try:
+        return node_image(text) if text else ""
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _kind_workers(text: str) -> int:
+    from pytest_sremut.cluster.kind.settings import worker_count
+
+    try:
+        return worker_count(text)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def _cluster(text: str) -> str:
-    if text == "embedded" or (text.startswith("context:") and len(text) > len("context:")):
+    if text in {"embedded", "kind"} or (
+        text.startswith("context:") and len(text) > len("context:")
+    ):
         return text
     raise pytest.UsageError(f"--sremut-cluster: found {text!r}; allowed: {CLUSTERS}")
 
