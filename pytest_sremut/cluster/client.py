@@ -134,15 +134,16 @@ class KubeClient:
             "timeoutSeconds": str(max(1, int(timeout) + 1)),
         }
         query |= {"labelSelector": labels} if labels else {}
-        rest = b""
-        for chunk in self._stream(
-            collection_path(kind, namespace), query, timeout, f"watch {kind} in {namespace}"
-        ):
+        what = f"watch {kind} in {namespace or 'all namespaces'}"
+        path, rest = collection_path(kind, namespace), b""
+        for chunk in self._stream(path, query, "application/json", timeout, what):
             *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > _LONGEST_LINE:
-                raise ClusterUnavailableError("watch: an event without an end", reason="Malformed")
+                raise ClusterUnavailableError(
+                    f"{what}: an event without an end", reason="Malformed"
+                )
             for line in filter(None, lines):
-                yield decode.decode_event(line)
+                yield decode.decode_event(line, kind, what)
 
     def logs(
         self, namespace: str, pod: str, *, container: str = "", follow: bool = False, timeout: float
@@ -152,7 +153,8 @@ class KubeClient:
         query |= {"container": container} if container else {}
         query |= {"follow": "true"} if follow else {}
         path = f"{object_path(ObjectRef(kind='Pod', namespace=namespace, name=pod))}/log"
-        yield from self._stream(path, query, timeout, f"logs of Pod {namespace}/{pod}")
+        what = f"logs of Pod {namespace}/{pod}"
+        yield from self._stream(path, query, "text/plain", timeout, what)
 
     def exec(
         self, namespace: str, pod: str, argv: Sequence[str], *, timeout: float
@@ -166,7 +168,7 @@ class KubeClient:
         if not isinstance(answer, Answer) or answer.status != 200:
             return decode.failure(answer, "get /version")
         try:
-            return decode.parse_object(answer.body)
+            return decode.json_of(answer)
         except decode.MalformedError as error:
             return Failed(
                 what="get /version", status=answer.status, reason="Malformed", message=str(error)
@@ -193,7 +195,7 @@ class KubeClient:
         if not isinstance(answer, Answer) or answer.status not in (200, 201):
             return decode.failure(answer, what)
         try:
-            status = decode.parse_object(answer.body).get("status")
+            status = decode.json_of(answer).get("status")
         except decode.MalformedError as error:
             return Failed(what=what, status=answer.status, reason="Malformed", message=str(error))
         allowed = status.get("allowed") if isinstance(status, Mapping) else None
@@ -203,10 +205,13 @@ class KubeClient:
         return allowed
 
     def _stream(
-        self, path: str, query: Mapping[str, str], timeout: float, what: str
+        self, path: str, query: Mapping[str, str], content_type: str, timeout: float, what: str
     ) -> Iterator[bytes]:
+        pieces = self._transport.stream(
+            path, query=query, content_type=content_type, timeout=timeout
+        )
         try:
-            for piece in self._transport.stream(path, query=query, timeout=timeout):
+            for piece in pieces:
                 if isinstance(piece, Answer):
                     decode.refuse(piece, what)
                 yield piece
@@ -227,7 +232,9 @@ class KubeClient:
             body=body,
             timeout=self._write_timeout,
         )
-        return _written(answer, f"create {kind} {where}/{name}")
+        return decode.decode_written(
+            answer, kind, body["metadata"].get("name", ""), f"create {kind} {where}/{name}"
+        )
 
     def replace(self, body: Mapping[str, Any], *, namespace: str) -> Present:
         """PUT an object."""
@@ -237,7 +244,7 @@ class KubeClient:
         answer = self._transport.request(
             "PUT", object_path(ref), body=body, timeout=self._write_timeout
         )
-        return _written(answer, f"replace {ref}")
+        return decode.decode_written(answer, kind, ref.name, f"replace {ref}")
 
     def delete(
         self,
@@ -269,7 +276,7 @@ class KubeClient:
         )
         if isinstance(answer, Answer) and answer.status == 404 and decode.absent(answer, ref):
             return Absent(ref=ref)
-        return Deleted(body=_written(answer, f"delete {ref}").body)
+        return Deleted(body=decode.decode_deleted(answer, ref, f"delete {ref}"))
 
 
 def _kind_of(body: Mapping[str, Any]) -> Kind:
@@ -278,15 +285,3 @@ def _kind_of(body: Mapping[str, Any]) -> Kind:
     if kind not in allowed:
         raise ValueError(f"kind {kind!r} is not one of {', '.join(allowed)}")
     return cast(Kind, kind)
-
-
-def _written(answer: Any, what: str) -> Present:
-    if not isinstance(answer, Answer) or not 200 <= answer.status < 300:
-        decode.refuse(answer, what)
-    try:
-        body = decode.parse_object(answer.body)
-    except decode.MalformedError as error:
-        raise ClusterUnavailableError(
-            f"{what}: {error}", status=answer.status, reason="Malformed"
-        ) from error
-    return Present(body=body, raw=answer.body)

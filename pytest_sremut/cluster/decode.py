@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from pytest_sremut.cluster.port import Absent, Failed, Kind, ObjectRef, Present, WatchEvent
 from pytest_sremut.cluster.resources import RESOURCES
+from pytest_sremut.cluster.shapes import misfit
 from pytest_sremut.cluster.transport import Answer, NoAnswer
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError
 
 __all__ = [
     "MalformedError",
     "absent",
+    "decode_deleted",
     "decode_event",
     "decode_list",
     "decode_object",
+    "decode_written",
     "failure",
+    "json_of",
     "parse_object",
     "refuse",
 ]
@@ -55,11 +59,44 @@ def decode_object(
     if answer.status != 200:
         return failure(answer, what)
     try:
-        body = _json_of(answer)
+        body = json_of(answer)
         _require_object(body, ref.kind, ref.name)
     except MalformedError as error:
         return _malformed(answer, what, error)
     return Present(body=body, raw=answer.body)
+
+
+def decode_written(answer: Answer | NoAnswer, kind: Kind, name: str, what: str) -> Present:
+    """The answer to a creation or a replacement: the object as it is now.
+
+    Args:
+        answer: Of the server.
+        kind: Of the object that was sent.
+        name: Its name; empty where the server chooses one.
+        what: The call, for messages.
+
+    Raises:
+        ClusterError: The server refused: nothing happened.
+        ClusterUnavailableError: No such answer: whether it happened is unknown.
+    """
+    body = _acknowledged(answer, what)
+    try:
+        _require_object(body, kind, name or _name_of(body))
+    except MalformedError as error:
+        raise _unknown(error, cast(Answer, answer), what) from error
+    return Present(body=body, raw=cast(Answer, answer).body)
+
+
+def decode_deleted(answer: Answer | NoAnswer, ref: ObjectRef, what: str) -> dict[str, Any]:
+    """The answer to a deletion: the object, or a Status that says Success. Raises likewise."""
+    body = _acknowledged(answer, what)
+    if body.get("kind") == "Status" and body.get("status") == "Success":
+        return body
+    try:
+        _require_object(body, ref.kind, ref.name)
+    except MalformedError as error:
+        raise _unknown(error, cast(Answer, answer), what) from error
+    return body
 
 
 def decode_list(
@@ -69,28 +106,28 @@ def decode_list(
     if isinstance(answer, NoAnswer) or answer.status != 200:
         return failure(answer, what)
     try:
-        return _page(_json_of(answer), kind)
+        return _page(json_of(answer), kind)
     except MalformedError as error:
         return _malformed(answer, what, error)
 
 
-def decode_event(line: bytes) -> WatchEvent:
-    """One line of a watch.
+def decode_event(line: bytes, kind: Kind, what: str) -> WatchEvent:
+    """One line of a watch of that kind; `what` is the call, for messages.
 
     Raises:
         ClusterError: The server ended the watch (410 has the reason Expired).
         ClusterUnavailableError: The line is not an event.
     """
     try:
-        type_, body = _event(line)
+        type_, body = _event(line, kind)
     except MalformedError as error:
-        raise ClusterUnavailableError(f"watch: {error}", reason="Malformed") from error
+        raise ClusterUnavailableError(f"{what}: {error}", reason="Malformed") from error
     if type_ != "ERROR":
         return WatchEvent(type=type_, object=body)
     code = body.get("code")
     status = code if isinstance(code, int) else 0
     reason = str(body.get("reason") or "")
-    message = f"watch ended: {body.get('message') or reason or status}"
+    message = f"{what}: ended: {body.get('message') or reason or status}"
     if status == 410:
         raise ClusterError(message, status=410, reason="Expired")
     raise ClusterUnavailableError(message, status=status, reason=reason)
@@ -99,7 +136,7 @@ def decode_event(line: bytes) -> WatchEvent:
 def absent(answer: Answer, ref: ObjectRef) -> bool:
     """Whether a 404 says that exactly `ref` does not exist."""
     try:
-        status = _json_of(answer)
+        status = json_of(answer)
     except MalformedError:
         return False
     details = status.get("details")
@@ -119,7 +156,9 @@ def failure(answer: Answer | NoAnswer, what: str) -> Failed:
     status = _status_of(answer)
     if status is None:
         message = f"HTTP {answer.status} {answer.content_type}: {_excerpt(answer.body)}"
-        return Failed(what=what, status=answer.status, reason="NoStatus", message=message)
+        # A success that is no answer to the call is another failure than a bare error page.
+        reason = "Malformed" if 200 <= answer.status < 300 else "NoStatus"
+        return Failed(what=what, status=answer.status, reason=reason, message=message)
     return Failed(
         what=what,
         status=answer.status,
@@ -144,11 +183,25 @@ def refuse(answer: Answer | NoAnswer, what: str) -> NoReturn:
     raise ClusterUnavailableError(detail, status=failed.status, reason=failed.reason)
 
 
+def _acknowledged(answer: Answer | NoAnswer, what: str) -> dict[str, Any]:
+    if not isinstance(answer, Answer) or not 200 <= answer.status < 300:
+        refuse(answer, what)
+    try:
+        return json_of(answer)
+    except MalformedError as error:
+        raise _unknown(error, answer, what) from error
+
+
+def _unknown(error: MalformedError, answer: Answer, what: str) -> ClusterUnavailableError:
+    return ClusterUnavailableError(f"{what}: {error}", status=answer.status, reason="Malformed")
+
+
 def _malformed(answer: Answer, what: str, error: MalformedError) -> Failed:
     return Failed(what=what, status=answer.status, reason="Malformed", message=str(error))
 
 
-def _json_of(answer: Answer) -> dict[str, Any]:
+def json_of(answer: Answer) -> dict[str, Any]:
+    """The JSON object that an answer says it is. Raises MalformedError."""
     if answer.content_type != "application/json":
         raise MalformedError(
             f"content type {answer.content_type or '(none)'!r}: {_excerpt(answer.body)}"
@@ -158,7 +211,7 @@ def _json_of(answer: Answer) -> dict[str, Any]:
 
 def _status_of(answer: Answer) -> dict[str, Any] | None:
     try:
-        body = _json_of(answer)
+        body = json_of(answer)
     except MalformedError:
         return None
     return body if body.get("kind") == "Status" else None
@@ -172,14 +225,14 @@ def _page(body: Mapping[str, Any], kind: Kind) -> tuple[list[Mapping[str, Any]],
     if not isinstance(items, list) or not isinstance(meta, dict):
         raise MalformedError("a list without items or metadata")
     for item in items:
-        _require_named(item)
+        _require_fit(item, kind)
     version, token = meta.get("resourceVersion"), meta.get("continue") or ""
     if not isinstance(version, str) or not isinstance(token, str):
         raise MalformedError("a list whose metadata holds no resourceVersion")
     return items, version, token
 
 
-def _event(line: bytes) -> tuple[str, dict[str, Any]]:
+def _event(line: bytes, kind: Kind) -> tuple[str, dict[str, Any]]:
     event = parse_object(line)
     type_, body = event.get("type"), event.get("object")
     if not isinstance(type_, str) or not isinstance(body, dict):
@@ -192,21 +245,25 @@ def _event(line: bytes) -> tuple[str, dict[str, Any]]:
     if not isinstance(meta, dict) or not isinstance(meta.get("resourceVersion"), str):
         raise MalformedError("an event whose object has no resourceVersion")
     if type_ != "BOOKMARK":
-        _require_named(body)
+        _require_fit(body, kind)
     return type_, body
 
 
 def _require_object(body: Mapping[str, Any], kind: str, name: str) -> None:
-    _require_named(body)
+    _require_fit(body, kind)
     found = (body.get("kind"), body["metadata"]["name"])
     if found != (kind, name):
         raise MalformedError(f"asked for {kind} {name}, got {found[0]} {found[1]}")
 
 
-def _require_named(body: Any) -> None:
-    meta = body.get("metadata") if isinstance(body, dict) else None
-    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
-        raise MalformedError("an object without metadata.name")
+def _require_fit(body: Any, kind: str) -> None:
+    if told := misfit(kind, body):
+        raise MalformedError(f"no {kind}: {told}")
+
+
+def _name_of(body: Mapping[str, Any]) -> str:
+    metadata = body.get("metadata")
+    return str(metadata.get("name")) if isinstance(metadata, dict) else ""
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -3,7 +3,8 @@
 Rules: every call has its own time limit, for connecting and for the whole answer. Nothing is
 retried, but for one thing: a read whose connection was reset (as a kept-alive one is that the
 server has closed meanwhile) is sent once more, on a new connection. A request that could have
-changed something is never sent twice. No redirect is followed.
+changed something is never sent twice, and a `Retry-After` is nobody's order: whoever waits for the
+cluster asks again by itself. No redirect is followed.
 """
 
 from __future__ import annotations
@@ -131,12 +132,13 @@ class Transport:
         return answer
 
     def stream(
-        self, path: str, *, query: Mapping[str, str], timeout: float
+        self, path: str, *, query: Mapping[str, str], content_type: str, timeout: float
     ) -> Iterator[Answer | bytes]:
         """GET whose answer is read as it comes.
 
-        Yields either one `Answer` (the status was not 200) or chunks of the body. Ends when the
-        server ends it, or quietly at `timeout`. Raises NoAnswerError.
+        Yields either one `Answer` (the status was not 200, or it is of another content type than
+        this one or none) or chunks of the body. Ends when the server ends it, or quietly at
+        `timeout`. Raises NoAnswerError.
         """
         deadline = time.monotonic() + timeout
         try:
@@ -144,7 +146,7 @@ class Transport:
         except _transport_errors() as error:
             raise NoAnswerError(_name(error)) from error
         try:
-            if response.status != 200:
+            if response.status != 200 or _content_type(response) not in (content_type, ""):
                 yield _answer(response, self._read(response, deadline))
                 return
             yield from self._chunks(response, deadline)
@@ -250,12 +252,11 @@ def _transport_errors() -> tuple[type[BaseException], ...]:
 
 
 def _answer(response: urllib3.BaseHTTPResponse, body: bytes) -> Answer:
-    content_type = response.headers.get("Content-Type", "")
-    return Answer(
-        status=response.status,
-        content_type=content_type.split(";")[0].strip().lower(),
-        body=body,
-    )
+    return Answer(status=response.status, content_type=_content_type(response), body=body)
+
+
+def _content_type(response: urllib3.BaseHTTPResponse) -> str:
+    return response.headers.get("Content-Type", "").split(";")[0].strip().lower()
 
 
 def _name(error: BaseException) -> NoAnswer:

@@ -198,7 +198,9 @@ def _page(names: list[str], *, more: str = "", version: str = "9") -> dict[str, 
         "kind": "PodList",
         "apiVersion": "v1",
         "metadata": {"resourceVersion": version, **({"continue": more} if more else {})},
-        "items": [{"metadata": {"name": name, "namespace": "ns"}} for name in names],
+        "items": [
+            {"metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}"}} for name in names
+        ],
     }
 
 
@@ -269,7 +271,7 @@ def test_a_failed_second_page_fails_the_list(client: KubeClient, server: HttpScr
 
 
 def _event(type_: str, name: str, version: str) -> bytes:
-    meta = {"name": name, "resourceVersion": version}
+    meta = {"name": name, "uid": f"u-{name}", "resourceVersion": version}
     return json.dumps({"type": type_, "object": {"kind": "Pod", "metadata": meta}}).encode() + b"\n"
 
 
@@ -367,7 +369,7 @@ def test_create(client: KubeClient, server: HttpScript) -> None:
 
 
 def test_create_of_a_namespace_has_no_namespace(client: KubeClient, server: HttpScript) -> None:
-    server.reply(ok({"kind": "Namespace", "metadata": {"name": "x"}}, 201))
+    server.reply(ok({"kind": "Namespace", "metadata": {"name": "x", "uid": "u"}}, 201))
     client.create({"kind": "Namespace", "metadata": {"name": "x"}}, namespace="x")
     assert server.requests[0].path == "/api/v1/namespaces"
 

@@ -18,7 +18,7 @@ REF = ObjectRef(kind="Pod", namespace="ns", name="p")
 
 _scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 _keys = st.sampled_from(
-    ["kind", "metadata", "name", "items", "resourceVersion", "continue", "details", "reason",
+    ["kind", "metadata", "name", "uid", "items", "resourceVersion", "continue", "details", "reason",
      "status", "code", "message", "type", "object"]
 )  # fmt: skip
 _values = _scalars | st.sampled_from(["Pod", "PodList", "Status", "p", "pods", "NotFound", "ADDED"])
@@ -41,6 +41,7 @@ def test_any_answer_to_a_get(answer: Answer) -> None:
     found = decode.decode_object(answer, REF, "get")
     if isinstance(found, Present):
         assert found.body["kind"] == "Pod"
+        assert isinstance(found.body["metadata"]["uid"], str)
         assert found.body["metadata"]["name"] == "p"
         assert answer.status == 200
     elif isinstance(found, Absent):
@@ -55,6 +56,7 @@ def test_any_answer_to_a_list(answer: Answer) -> None:
     if not isinstance(found, Failed):
         items, version, token = found
         assert all(isinstance(item["metadata"]["name"], str) for item in items)
+        assert all(isinstance(item["metadata"]["uid"], str) for item in items)
         assert isinstance(version, str)
         assert isinstance(token, str)
 
@@ -68,7 +70,7 @@ def test_any_answer_to_a_write(answer: Answer) -> None:
 @given(_bodies)
 def test_any_line_of_a_watch(line: bytes) -> None:
     try:
-        event = decode.decode_event(line)
+        event = decode.decode_event(line, "Pod", "watch")
     except ClusterError:
         return
     assert isinstance(event, WatchEvent)

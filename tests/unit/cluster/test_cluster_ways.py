@@ -1,0 +1,236 @@
+"""Every way of failing, over a socket, becomes exactly what the tests of the engine inject.
+
+`api_faults.WAYS` says what a client makes of each way; here a server really fails so, at each kind
+of call, and the client must agree with it.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_faults import WAYS, Way
+from http_script import HANG, RESET, HttpScript, http, ok, status
+from kubeconfigs import write_kubeconfig
+
+from pytest_sremut.cluster.client import KubeClient
+from pytest_sremut.cluster.port import Failed, Kind, ObjectRef
+from pytest_sremut.cluster.shapes import misfit
+from pytest_sremut.cluster.transport import Transport
+from pytest_sremut.errors import ClusterError, ClusterUnavailableError
+
+REF = ObjectRef(kind="Service", namespace="ns", name="web")
+SERVICE: dict[str, Any] = {
+    "kind": "Service",
+    "apiVersion": "v1",
+    "metadata": {"name": "web", "namespace": "ns", "uid": "u1", "resourceVersion": "7"},
+    "spec": {"selector": {"a": "b"}, "ports": [{"port": 1}]},
+}
+LIST = {"kind": "ServiceList", "metadata": {"resourceVersion": "9"}, "items": [SERVICE]}
+EVENT = {"type": "ADDED", "object": SERVICE}
+VERSION = {"gitVersion": "v1.36.2"}
+PAGE = b"<html><body>Please log in</body></html>\n"
+
+Call = Callable[[KubeClient], Any]
+READS: dict[str, tuple[str, Call, Any]] = {
+    "get": ("get Service ns/web", lambda client: client.get(REF), SERVICE),
+    "list": ("list Service in ns", lambda client: client.list("Service", "ns"), LIST),
+    "version": ("get /version", lambda client: client.version(), VERSION),
+}
+STREAMS: dict[str, tuple[str, Call, Any]] = {
+    "watch": (
+        "watch Service in ns",
+        lambda client: list(client.watch("Service", "ns", resource_version="7", timeout=0.3)),
+        EVENT,
+    ),
+    "logs": (
+        "logs of Pod ns/p",
+        lambda client: b"".join(client.logs("ns", "p", timeout=0.3)),
+        None,
+    ),
+}
+WRITES: dict[str, tuple[str, Call, Any]] = {
+    "create": (
+        "create Service ns/web",
+        lambda client: client.create(SERVICE, namespace="ns"),
+        SERVICE,
+    ),
+    "replace": (
+        "replace Service ns/web",
+        lambda client: client.replace(SERVICE, namespace="ns"),
+        SERVICE,
+    ),
+    "delete": ("delete Service ns/web", lambda client: client.delete(REF, uid="u1"), SERVICE),
+}
+SHAPELESS = {
+    "get": {**SERVICE, "spec": {"selector": ["a"]}},
+    "list": {**LIST, "items": [{**SERVICE, "metadata": {"name": "web"}}]},
+    "version": ["v1.36.2"],
+    "watch": {"type": "ADDED", "object": {**SERVICE, "metadata": []}},
+    "create": {"kind": "Status", "status": "Success"},
+    "replace": {**SERVICE, "metadata": {"name": "other", "uid": "u1"}},
+    "delete": {"kind": "Status", "status": "Maybe"},
+}
+
+
+def answer_of(way: str, call: str, good: Any) -> bytes:
+    """What a server that fails in that way sends."""
+    body = json.dumps(good).encode() + b"\n"
+    match way:
+        case "reset":
+            return RESET
+        case "hung":
+            return HANG
+        case "500":
+            return status(500, "InternalError")
+        case "429":
+            return status(429, "TooManyRequests")
+        case "429-retry-after":
+            throttled = status(429, "TooManyRequests")
+            return throttled.replace(b"\r\n", b"\r\nRetry-After: 1\r\n", 1)
+        case "409":
+            return status(409, "Conflict")
+        case "410":
+            return status(410, "Expired")
+        case "truncated":
+            return http(200, body)[: -len(body) // 2]
+        case "content-type":
+            return http(200, body, content_type="application/yaml")
+        case "not-json":
+            return http(200, b"{'not': json}\n")
+        case "wrong-shape":
+            return http(200, json.dumps(SHAPELESS[call]).encode() + b"\n")
+        case "html":
+            return http(200, PAGE, content_type="text/html")
+    raise AssertionError(way)
+
+
+@pytest.fixture
+def unheard(tmp_path: Path) -> Iterator[KubeClient]:
+    """A client of a port where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    made = KubeClient(Transport.load(write_kubeconfig(tmp_path, address), "test"))
+    yield made
+    made.close()
+
+
+def failing(way: Way, call: str, good: Any, server: HttpScript, unheard: KubeClient) -> Any:
+    """The client whose next call fails in that way, or None for the scripted one."""
+    if way.name == "refused":
+        return unheard
+    answer = answer_of(way.name, call, good)
+    server.reply(answer)
+    if answer is RESET and call in READS:
+        server.reply(answer)  # a read that was reset is sent once more
+    return None
+
+
+@pytest.mark.parametrize("call", READS)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_read_that_fails(
+    way: Way, call: str, client: KubeClient, server: HttpScript, unheard: KubeClient
+) -> None:
+    what, act, good = READS[call]
+    found = act(failing(way, call, good, server, unheard) or client)
+    assert isinstance(found, Failed)
+    assert (found.status, found.reason) == (way.status, way.reason)
+    assert str(found).startswith(f"{what}: ")
+    assert len(server.requests) == {"refused": 0, "reset": 2}.get(way.name, 1)
+
+
+@pytest.mark.parametrize("call", WRITES)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_write_that_fails(
+    way: Way, call: str, client: KubeClient, server: HttpScript, unheard: KubeClient
+) -> None:
+    what, act, good = WRITES[call]
+    with pytest.raises(ClusterError) as caught:
+        act(failing(way, call, good, server, unheard) or client)
+    # Either nothing happened and the server says so, or whether it happened is unknown.
+    assert isinstance(caught.value, ClusterUnavailableError) is not way.refused
+    assert (caught.value.status, caught.value.reason) == (way.status, way.reason)
+    assert str(caught.value).startswith(f"{what}: ")
+    assert len(server.requests) == (way.name != "refused")  # never sent twice
+
+
+@pytest.mark.parametrize(
+    ("way", "call"),
+    [
+        pytest.param(way, call, id=f"{way.name}-{call}")
+        for way in WAYS.values()
+        for call in STREAMS
+        # A log may hold anything: whoever reads it judges what it holds.
+        if call != "logs" or way.logs != "garbage"
+    ],
+)
+def test_a_stream_that_fails(
+    way: Way, call: str, client: KubeClient, server: HttpScript, unheard: KubeClient
+) -> None:
+    what, act, good = STREAMS[call]
+    used = failing(way, call, good, server, unheard) or client
+    with pytest.raises(ClusterError) as caught:
+        act(used)
+    assert isinstance(caught.value, ClusterUnavailableError) is not way.refused
+    assert caught.value.reason == way.reason
+    assert str(caught.value).startswith(f"{what}: ")
+    assert len(server.requests) == (way.name != "refused")
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_exec_that_fails(
+    way: Way, client: KubeClient, server: HttpScript, unheard: KubeClient
+) -> None:
+    used = failing(way, "get", SERVICE, server, unheard) or client
+    found = used.exec("ns", "p", ["true"], timeout=0.3)
+    assert isinstance(found, Failed)
+    assert str(found).startswith("exec in Pod ns/p: ")
+    assert len(server.requests) == (way.name != "refused")
+
+
+def test_a_log_that_is_no_text(client: KubeClient, server: HttpScript) -> None:
+    server.reply(ok({"kind": "Status", "status": "Success"}))
+    with pytest.raises(ClusterUnavailableError, match="logs of Pod ns/p"):
+        list(client.logs("ns", "p", timeout=0.3))
+
+
+# -- shapes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "told"),
+    [
+        ("Pod", {"metadata": {"name": "p"}}, "metadata.uid"),
+        ("Pod", {"metadata": {"name": "p", "uid": ""}}, "metadata.uid"),
+        ("Pod", {"metadata": {"name": "p", "uid": "u", "labels": ["a"]}}, "metadata.labels is"),
+        ("Pod", {"metadata": {"name": "p", "uid": "u", "labels": {"a": 1}}}, "labels.a is 1"),
+        ("Pod", {"status": []}, "status is []"),
+        ("Pod", {"status": {"conditions": {"type": "Ready"}}}, "status.conditions is"),
+        ("Pod", {"status": {"conditions": ["Ready"]}}, "status.conditions[0] is 'Ready'"),
+        ("Pod", {"status": {"phase": 1}}, "status.phase is 1"),
+        ("Deployment", {"spec": {"replicas": "3"}}, "spec.replicas is '3'"),
+        ("Deployment", {"spec": {"replicas": True}}, "spec.replicas is True"),
+        ("EndpointSlice", {"endpoints": [{"addresses": [None]}]}, "endpoints[0].addresses[0] is"),
+        ("EndpointSlice", {"endpoints": [{"conditions": {"ready": 1}}]}, "conditions.ready is 1"),
+        ("Endpoints", {"subsets": [[]]}, "subsets[0] is []"),
+    ],
+)
+def test_what_does_not_fit(kind: Kind, more: dict[str, Any], told: str) -> None:
+    assert told in misfit(kind, {"metadata": {"name": "p", "uid": "u"}, **more})
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("EndpointSlice", {"endpoints": None, "ports": None}),
+        ("Service", {"spec": {"selector": None, "unknown": 1}}),
+        ("Pod", {"status": {}, "unknown": []}),
+        ("ConfigMap", {"data": [1]}),  # nobody looks into it
+    ],
+)
+def test_what_fits(kind: Kind, more: dict[str, Any]) -> None:
+    assert misfit(kind, {"metadata": {"name": "p", "uid": "u"}, **more}) == ""
