@@ -20,6 +20,7 @@ from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
 from pytest_sremut.oracles.benchmark.checkout import Checkout
 from pytest_sremut.oracles.benchmark.kubeconfig import write_single_context
 from pytest_sremut.oracles.benchmark.layout import Layout
+from pytest_sremut.oracles.benchmark.turn import Turn
 from pytest_sremut.oracles.port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.oracles.warm import WarmWorker, allowed_environment
@@ -60,6 +61,7 @@ class BenchmarkInstrument:
         self._key: tuple[Any, ...] = ()
         self._lock = threading.Lock()
         self._count = 0
+        self._turn: Turn | None = None
 
     def start(self) -> None:
         """Nothing to start before it is known what is to be read: see `prepare`."""
@@ -128,8 +130,12 @@ class BenchmarkInstrument:
     def operate(self, action: str, request: ReadingRequest, fault: str) -> Mapping[str, Any]:
         """Let the benchmark's own injector `inject` or `recover`.
 
+        What the injector keeps in directories that the layout calls `private` is kept from one
+        action to the next, and from every other process; where the machine does not let us, from
+        the injection to the recovery no other process of ours injects.
+
         Returns:
-            `returned`, `elapsed`, `stdout` and `stderr`.
+            `returned`, `elapsed`, `stdout`, `stderr`, and how it was kept `apart`.
         Raises:
             HarnessError: It failed, or overran `request.timeout`; how far it came is unknown.
         """
@@ -137,13 +143,30 @@ class BenchmarkInstrument:
         absent = [name for name in layout.needs if shutil.which(name) is None]
         if absent:
             raise HarnessError(f"the injector of {layout.name} needs {', '.join(absent)} on PATH")
-        answer = self._ask(action, request, fault=fault)
-        return {**answer["done"], "stdout": answer["stdout"], "stderr": answer["stderr"]}
+        own = ""
+        if layout.private and self._may_be_private(_pins(request)):
+            folder = self._scratch / "private"
+            folder.mkdir(mode=0o700, exist_ok=True)
+            own = str(folder)
+        elif layout.private:
+            self._turn = self._turn or Turn(layout.name)
+            self._turn.take()
+        answer = self._ask(action, request, fault=fault, private=own)
+        if action == "recover" and self._turn is not None:
+            self._turn.give()
+        return {
+            **answer["done"],
+            "stdout": answer["stdout"],
+            "stderr": answer["stderr"],
+            "apart": "mount namespace" if own else "turn" if layout.private else "nothing to keep",
+        }
 
     def close(self) -> None:
         """End the worker and whatever it runs, and remove what was written for it."""
         with self._lock:
             self._stop()
+        if self._turn is not None:
+            self._turn.give()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     # -- pieces -------------------------------------------------------------------------------
@@ -172,6 +195,11 @@ class BenchmarkInstrument:
         if "harness" in answer:
             raise HarnessError(str(answer["harness"]))
         return answer
+
+    def _may_be_private(self, pins: BenchmarkPins) -> bool:
+        """Whether the worker can enter a mount namespace of its own. Raises HarnessError."""
+        with self._lock:
+            return bool(self._running(pins, frozenset()).ready()["private"])
 
     def _running(self, pins: BenchmarkPins, modules: frozenset[str]) -> WarmWorker:
         key = (pins.name, pins.imports)

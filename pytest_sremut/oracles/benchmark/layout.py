@@ -63,6 +63,8 @@ class Layout:
         inject: How it injects the fault.
         recover: How it takes the fault back.
         needs: Executables that the injector looks up on PATH.
+        private: Shared directories (absolute) in which the injector keeps files under fixed names:
+            each session process gets its own view of them, or has to wait for its turn.
         warm: `module:name` to resolve before the first reading, where a library makes what the
             oracles use only when it is first asked for.
     """
@@ -82,10 +84,11 @@ class Layout:
     inject: Call = Call(method="inject")
     recover: Call = Call(method="recover")
     needs: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
     warm: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a source that does not exist."""
+        """Raises UsageError for a source that does not exist, and a path that is not absolute."""
         for mapping in (
             self.problem,
             self.injector_arguments,
@@ -99,6 +102,13 @@ class Layout:
                         f"allowed: {', '.join(SOURCES)}"
                     )
 
+        for directory in self.private:
+            if not directory.startswith("/") or directory.rstrip("/") == "":
+                raise UsageError(
+                    f"layout {self.name}: private: found {directory!r}; "
+                    "allowed: an absolute path other than /"
+                )
+
     def to_json(self) -> dict[str, Any]:
         """Exact built-ins."""
         return asdict(self)
@@ -107,7 +117,7 @@ class Layout:
     def from_json(cls, value: Mapping[str, Any]) -> Layout:
         """The inverse of `to_json`, for a message of our own."""
         fields = dict(value)
-        for name in ("oracles", "path", "light", "needs", "warm"):
+        for name in ("oracles", "path", "light", "needs", "private", "warm"):
             fields[name] = tuple(fields[name])
         for name in ("inject", "recover"):
             fields[name] = Call(**fields[name])
@@ -125,6 +135,7 @@ SREGYM: Final = Layout(
     inject=Call(method="_inject", arguments={"fault_type": "fault", "microservices": "targets"}),
     recover=Call(method="_recover", arguments={"fault_type": "fault", "microservices": "targets"}),
     needs=("kubectl",),
+    private=("/tmp",),  # noqa: S108 - where it keeps what it deleted
     warm=("kubernetes.client:CoreV1Api", "kubernetes.client:AppsV1Api"),
 )
 """SREGym. `_inject` and `_recover` are what its own problems call."""

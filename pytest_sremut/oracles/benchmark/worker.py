@@ -24,6 +24,7 @@ from importlib import metadata  # noqa: E402
 from typing import Any  # noqa: E402
 
 from pytest_sremut.errors import HarnessError  # noqa: E402
+from pytest_sremut.oracles.benchmark import private  # noqa: E402
 from pytest_sremut.oracles.benchmark.layout import Layout  # noqa: E402
 from pytest_sremut.oracles.benchmark.source import CheckoutImports  # noqa: E402
 from pytest_sremut.oracles.benchmark.subject import Subject  # noqa: E402
@@ -48,19 +49,20 @@ class Worker:
         self.instrument = hello["instrument"]
         sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
         self._layout = Layout.from_json(hello["layout"])
+        facts = {"private": bool(self._layout.private) and private.possible(), **_versions()}
         problems: list[str] = []
         try:
             self._imports = CheckoutImports(
                 Path(hello["checkout"]), self._layout.path, hello["light"]
             )
         except HarnessError as error:
-            return {"problems": [str(error)], "modules": {}, **_versions()}
+            return {"problems": [str(error)], "modules": {}, **facts}
         for place in (*self._layout.warm, *hello["modules"]):
             try:
                 self._imports.find(place) if ":" in place else self._imports.load(place)
             except HarnessError as error:
                 problems.append(str(error))
-        return {"problems": problems, "modules": dict(self._imports.digests), **_versions()}
+        return {"problems": problems, "modules": dict(self._imports.digests), **facts}
 
     def read(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
         """One reading."""
@@ -81,15 +83,27 @@ class Worker:
 
     def inject(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
         """The benchmark's own injector."""
-        subject = self._subject(request, message)
+        subject = self._apart(request, message)
         assert self._layout is not None
         return {"done": subject.operate(self._layout.inject, message["fault"])}
 
     def recover(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
         """The benchmark's own recovery."""
-        subject = self._subject(request, message)
+        subject = self._apart(request, message)
         assert self._layout is not None
         return {"done": subject.operate(self._layout.recover, message["fault"])}
+
+    def _apart(self, request: ReadingRequest, message: Mapping[str, Any]) -> Subject:
+        """As `_subject`, in a process with its own view of the directories that are shared."""
+        subject = self._subject(request, message)
+        assert self._layout is not None
+        if message["private"]:
+            for number, directory in enumerate(self._layout.private):
+                try:
+                    private.enter(Path(directory), Path(message["private"], str(number)))
+                except OSError as error:
+                    raise HarnessError(f"no view of {directory} of its own: {error}") from error
+        return subject
 
     def _subject(self, request: ReadingRequest, message: Mapping[str, Any]) -> Subject:
         if self._imports is None or self._layout is None:

@@ -1,0 +1,86 @@
+"""A directory that everybody shares, made one's own for one process.
+
+Benchmarks keep what they need for their recovery under fixed names (`/tmp/SERVICE_modified.yaml`).
+Two runs at a time would take each other's. In a mount namespace of its own a process sees the
+directories of the shared one as they are, and of the files that lie directly in it only its own;
+what it creates there stays with it, and is there again for the next process that asks with the same
+place. Nothing outside that process changes.
+
+Standard library only, but for the system calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_sremut.embedded import syscalls
+
+__all__ = ["enter", "possible"]
+
+
+def possible() -> bool:
+    """Whether `enter` works here; found out by entering in a child."""
+    return _in_child(_namespace)
+
+
+def enter(directory: Path, place: Path) -> None:
+    """From now on, for this process and its children: see the module's docstring.
+
+    Args:
+        directory: The shared one.
+        place: Where what is ours lies; made where it is missing.
+
+    Raises:
+        OSError: It cannot be done here. The process is of no use then.
+    """
+    here = Path.cwd()
+    _namespace()
+    place.mkdir(mode=0o700, exist_ok=True)
+    # Told apart without following links; what lies behind a link is reached by the same link.
+    with os.scandir(directory) as found:
+        entries = list(found)
+    for entry in entries:
+        own = place / entry.name
+        if entry.is_symlink():
+            if not own.is_symlink():
+                with contextlib.suppress(FileExistsError):  # a file of ours of that name
+                    own.symlink_to(Path(entry.path).readlink())
+        elif entry.is_dir():
+            with contextlib.suppress(OSError):  # one that is gone, or that we may not enter
+                own.mkdir(exist_ok=True)
+                syscalls.mount(entry.path, str(own), flags=syscalls.MS_BIND | syscalls.MS_REC)
+    syscalls.mount(str(place), str(directory), flags=syscalls.MS_BIND | syscalls.MS_REC)
+    os.chdir(here)  # the path leads to the same directory, now through what was mounted
+
+
+def _namespace() -> None:
+    """A mount namespace of this process's own; mounts do not spread from it. Raises OSError."""
+    try:
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+    except PermissionError:  # in a user namespace everybody may
+        user, group = os.geteuid(), os.getegid()
+        syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
+            Path("/proc/self", name).write_text(text, encoding="ascii")
+    syscalls.mount("none", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
+
+
+def _in_child(attempt: Callable[[], None]) -> bool:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            attempt()
+            code = 0
+        except OSError:
+            pass
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
