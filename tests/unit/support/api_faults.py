@@ -39,10 +39,21 @@ from pytest_sremut.cluster.port import (
 )
 from pytest_sremut.engine.driver import Driver, StateReadings
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError, SremutError
+from pytest_sremut.evidence.load import load_attempt
+from pytest_sremut.evidence.root import EvidenceRoot
 from pytest_sremut.study.model import Study
-from pytest_sremut.study.verdict import State
+from pytest_sremut.study.verdict import Outcome, State
 
-__all__ = ["WAYS", "Effect", "FaultedWorld", "FaultyKube", "Way", "run_to_its_end", "verdicts"]
+__all__ = [
+    "WAYS",
+    "Effect",
+    "FaultedWorld",
+    "FaultyKube",
+    "Way",
+    "problems_of",
+    "run_to_its_end",
+    "verdicts",
+]
 
 _T = TypeVar("_T")
 Effect = Literal["before", "after"]
@@ -117,7 +128,7 @@ class FaultyKube:
     def __init__(self, kube: FakeKube) -> None:
         self.kube = kube
         self.calls: list[str] = []  # as the client tells them
-        self.sites: list[tuple[str, ...]] = []  # where each was made: `module.function`, inner first
+        self.sites: list[tuple[str, ...]] = []  # where: `module.function`, innermost first
         self.trace = False
         self._plan: _Plan | None = None
         self._main = threading.main_thread()
@@ -192,11 +203,20 @@ class FaultyKube:
         )
 
     def logs(
-        self, namespace: str, pod: str, *, container: str = "", follow: bool = False, timeout: float
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        since: str = "",
+        timeout: float,
     ) -> Iterator[bytes]:
         what = f"logs of Pod {namespace}/{pod}"
         way = self._strikes(what)
-        whole = self.kube.logs(namespace, pod, container=container, follow=follow, timeout=timeout)
+        whole = self.kube.logs(
+            namespace, pod, container=container, follow=follow, since=since, timeout=timeout
+        )
         if way is None:
             yield from whole
         elif way.logs == "garbage":
@@ -321,3 +341,46 @@ def run_to_its_end(driver: Driver) -> tuple[dict[State, dict[str, str]], SremutE
         except SremutError as error:
             return seen, error
     return seen, None
+
+
+def problems_of(
+    world: FaultedWorld,
+    driver: Driver,
+    seen: Mapping[State, Mapping[str, str]],
+    error: SremutError | None,
+    expected: Mapping[State, Mapping[str, str]],
+    *,
+    lasting: bool,
+) -> list[str]:
+    """What is wrong with how a run took a failure of the API; empty when nothing is.
+
+    No verdict but those of a run without failures; the outcome of a failed infrastructure, told
+    with the call; a cluster that was put back, or a mark that says that it was not; an attempt
+    that is closed and holds together.
+    """
+    outcome, told = driver.outcome, str(error)
+    found = [f"{state.value}: {given}" for state, given in seen.items() if given != expected[state]]
+    allowed = {Outcome.INFRASTRUCTURE_FAILURE}
+    if lasting:
+        allowed.add(Outcome.RESTORATION_FAILURE)
+    elif error is None:
+        allowed = {Outcome.COMPLETE}
+    if outcome not in allowed:
+        found.append(f"its outcome is {outcome}: {told}")
+    if error is not None and not any(call in told for call in world.faulty.struck):
+        found.append(f"{told!r} does not name {world.faulty.struck[0]!r}")
+    marked = world.marks[-1:] not in ([], [""])
+    if not lasting and (driver.dirty or marked or world.left):
+        found.append(f"not put back: {driver.dirty!r}, {world.marks}, {world.left}")
+    if world.left and not (driver.dirty and marked):
+        found.append(f"left unmarked: {world.left}")
+    if outcome is Outcome.RESTORATION_FAILURE and not marked:
+        found.append("not restored and not marked")
+    record = load_attempt(driver.attempt.directory)
+    found += record.problems
+    if record.outcome is not outcome:
+        found.append(f"recorded as {record.outcome}")
+    (entry,) = EvidenceRoot.existing(world.directory).attempts()
+    if entry.problem or entry.outcome is not outcome:
+        found.append(f"the ledger says {entry.outcome}, {entry.problem}")
+    return found

@@ -1,0 +1,168 @@
+"""The API fails in every way, at calls of every kind that a run makes: never a verdict from it.
+
+A selection that has each way and each kind of call; `benchmarks/faults.py` fails every call in
+every way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from api_faults import (
+    WAYS,
+    Effect,
+    FaultedWorld,
+    problems_of,
+    run_to_its_end,
+)
+from engine_world import small_application
+
+from pytest_sremut.cluster import waiting
+from pytest_sremut.engine import application
+from pytest_sremut.study.verdict import Outcome, State
+
+
+@pytest.fixture(autouse=True)
+def _quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        _in_memory(patch)
+        yield
+
+
+def _in_memory(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(application, "manifests_of", small_application)
+    patch.setattr(waiting, "_OUTAGE", 0.05)
+    patch.setattr(waiting, "_BACK_OFF", (0.001, 0.001))
+    patch.setattr(os, "fsync", lambda descriptor: None)  # a crash of the machine is not the point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A run in which nothing failed."""
+
+    calls: tuple[str, ...]
+    sites: tuple[tuple[str, ...], ...]
+    verdicts: dict[State, dict[str, str]]
+
+    def find(self, call: str, function: str) -> int:
+        """The number of the first call of that name made below that function."""
+        for number, (name, site) in enumerate(zip(self.calls, self.sites, strict=True), start=1):
+            if name.startswith(call) and function in site:
+                return number
+        raise AssertionError(f"no {call} below {function}")
+
+
+_known: dict[str, Whole] = {}
+
+
+@pytest.fixture
+def whole(tmp_path_factory: pytest.TempPathFactory, mutant: str) -> Whole:
+    if mutant not in _known:
+        world = FaultedWorld(tmp_path_factory.mktemp("whole"))
+        world.faulty.trace = True
+        driver = world.small_driver(mutant)
+        skipped = len(world.faulty.sites)
+        seen, error = run_to_its_end(driver)
+        world.stop()
+        assert error is None
+        _known[mutant] = Whole(
+            calls=tuple(world.faulty.calls),
+            sites=tuple(world.faulty.sites[skipped:]),
+            verdicts=seen,
+        )
+    return _known[mutant]
+
+
+@pytest.fixture
+def mutant() -> str:
+    return "MS-M02"
+
+
+ONCE = [
+    # (call, made below, way, effect)
+    ("get /version", "preflight._cluster", "html", "before"),
+    ("list Pod", "preflight.preflight", "410", "before"),
+    ("get Namespace kube-system", "guard.create", "wrong-shape", "before"),
+    ("create Deployment", "application.deploy", "reset", "after"),
+    ("create Service", "application.deploy", "409", "before"),
+    ("list Pod", "application.stable", "429-retry-after", "before"),
+    ("create Job", "windows.take_window", "truncated", "after"),
+    ("logs of Pod", "windows._whole_log", "hung", "before"),
+    ("logs of Pod", "windows._whole_log", "not-json", "before"),
+    ("delete Job", "windows._discard", "500", "after"),
+    ("get Endpoints", "service_endpoints._get", "not-json", "before"),
+    ("create Pod", "service_endpoints._connection", "hung", "after"),
+    ("exec in Pod", "checks._identity", "content-type", "before"),
+    ("get Service", "capture.capture_target", "truncated", "before"),
+    ("delete Service", "fault.inject", "hung", "after"),
+    ("delete Service", "fault.inject", "409", "before"),
+    ("delete Pod", "fault.inject", "429", "before"),
+    ("create Service", "mutation.apply_mutant", "html", "after"),
+    ("get Service", "activation.see", "refused", "before"),
+    ("delete Service", "fault.recover", "reset", "after"),
+    ("create Service", "fault.recover", "wrong-shape", "after"),
+    ("delete Deployment", "application.remove", "content-type", "after"),
+]
+
+
+def test_every_way_is_tried() -> None:
+    assert {way for _, _, way, _ in ONCE} == set(WAYS)
+
+
+@pytest.mark.parametrize(("call", "function", "way", "effect"), ONCE)
+def test_one_call_fails(
+    tmp_path: Path, whole: Whole, mutant: str, call: str, function: str, way: str, effect: Effect
+) -> None:
+    world = FaultedWorld(tmp_path)
+    driver = world.small_driver(mutant)
+    world.faulty.plan(at=whole.find(call, function), way=WAYS[way], effect=effect)
+    seen, error = run_to_its_end(driver)
+    world.stop()
+    assert world.faulty.struck
+    assert problems_of(world, driver, seen, error, whole.verdicts, lasting=False) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "function", "way", "outcome"),
+    [
+        ("get Namespace social-network", "preflight.preflight", "refused", "INFRASTRUCTURE"),
+        ("list Deployment", "application.stable", "429", "INFRASTRUCTURE"),
+        ("get Service", "capture.capture_target", "hung", "INFRASTRUCTURE"),
+        ("create Service", "mutation.apply_mutant", "reset", "RESTORATION"),
+        ("list EndpointSlice", "activation.see", "not-json", "RESTORATION"),
+        ("exec in Pod", "checks._routing", "500", "INFRASTRUCTURE"),
+        ("list Pod", "fault.recover", "html", "RESTORATION"),
+        ("delete Deployment", "application.remove", "410", "INFRASTRUCTURE"),
+    ],
+)
+def test_the_api_fails_from_a_call_on(
+    tmp_path: Path, whole: Whole, mutant: str, call: str, function: str, way: str, outcome: str
+) -> None:
+    world = FaultedWorld(tmp_path)
+    driver = world.small_driver(mutant)
+    world.faulty.plan(at=whole.find(call, function), way=WAYS[way], effect="after", lasting=True)
+    seen, error = run_to_its_end(driver)
+    world.stop()
+    assert driver.outcome is Outcome[f"{outcome}_FAILURE"]
+    assert problems_of(world, driver, seen, error, whole.verdicts, lasting=True) == []
+
+
+@pytest.mark.parametrize("mutant", ["MS-M04"])
+@pytest.mark.parametrize("kind", ["Service", "Endpoints"])
+def test_a_mutant_of_two_objects_whose_answer_is_lost(
+    tmp_path: Path, whole: Whole, mutant: str, kind: str
+) -> None:
+    world = FaultedWorld(tmp_path)
+    driver = world.small_driver(mutant)
+    at = whole.find(f"create {kind}", "mutation.apply_mutant")
+    world.faulty.plan(at=at, way=WAYS["reset"], effect="after")
+    seen, error = run_to_its_end(driver)
+    world.stop()
+    # It was sent once: the application's and the restored Service have its name, too.
+    (struck,) = world.faulty.struck
+    assert world.faulty.calls.count(struck) == whole.calls.count(struck)
+    assert problems_of(world, driver, seen, error, whole.verdicts, lasting=False) == []
