@@ -7,6 +7,7 @@ evidence for the summary, so that a crashed worker's finished states are in it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,13 @@ from pytest_sremut.evidence.identity import new_session_id
 from pytest_sremut.gate import Admission, admit
 from pytest_sremut.interrupts import Interrupts
 from pytest_sremut.options import Settings
+from pytest_sremut.reporting import Concluded, baseline_of, compared, conclude_session
+from pytest_sremut.sealing import Sealing
 from pytest_sremut.session import AuditSession
 from pytest_sremut.terminal import ProgressLine, status_of, write_summary
 
 if TYPE_CHECKING:
+    from pytest_sremut.ledger.baseline.document import Baseline
     from pytest_sremut.study.model import Study
 
 __all__ = ["Audit"]
@@ -50,16 +54,23 @@ class Audit:
         self._interrupts = Interrupts(once=told is not None)
         self._session: AuditSession | None = None
         self._complaints: list[str] = []
-        self._reports: list[str] = []
+        self._baseline: Baseline | None = None
+        self._concluded: Concluded = Concluded()
         self._not_run: list[str] = []  # studies that cannot be, each with what to pass
         self._admitted: list[Study] = []
         self._progress = ProgressLine(None)
         self._under_way: dict[str, str] = {}  # run -> state, as a controller sees it
+        self._sealing: Sealing | None = None
+        self._key = str(told["key"]) if told else ""
+        self._for_workers = {
+            "session": self._session_id,
+            "evidence": str(self.evidence),
+            "key": "",
+        }
         if self._is_controller:
             from pytest_sremut.distribution import XdistHooks
 
-            told = {"session": self._session_id, "evidence": str(self.evidence)}
-            config.pluginmanager.register(XdistHooks(told), "sremut-xdist")
+            config.pluginmanager.register(XdistHooks(self._for_workers), "sremut-xdist")
         config.pluginmanager.register(execution, "sremut-execution")
 
     def _evidence_directory(self) -> Path:
@@ -94,9 +105,26 @@ class Audit:
             self._check_evidence(self._settings.evidence)
         if self._config.option.collectonly:
             return
+        try:
+            self._baseline = baseline_of(self._settings)
+        except InputError as error:
+            raise pytest.UsageError(f"--sremut-baseline: {error}") from None
+        if self._settings.sealed and self._is_reader and self._admissions:
+            self._open_sealed()
         self._interrupts.install()
         if not self._is_controller:
             self._start()
+
+    def _open_sealed(self) -> None:
+        """The session's key, before its first attempt and before any worker starts."""
+        try:
+            self._sealing = Sealing.start(
+                self._settings, self._session_id, self.evidence, self._admissions
+            )
+        except SremutError as error:
+            told = "\n  ".join([str(error), *error.diagnostics().splitlines()])
+            raise pytest.UsageError(f"--sremut-sealed: nothing was run: {told}") from None
+        self._key = self._for_workers["key"] = self._sealing.public
 
     def _check_evidence(self, directory: Path) -> None:
         """A directory that was asked for is tried before anything is started."""
@@ -127,12 +155,24 @@ class Audit:
             evidence=self.evidence,
             admissions=self._admissions,
             progress=self._progress,
+            key=self._key,
+            baseline=self._baseline,
         )
         self._config.stash[execution.SESSION] = self._session
 
     def pytest_report_header(self) -> list[str]:
         lines = [f"sremut: {item.header}" for _, item in sorted(self._admissions.items())]
+        if self._sealing is not None:
+            lines += [f"sremut: {line}" for line in self._sealing.lines()]
         lines.append(f"sremut: cluster: {self._settings.cluster}, evidence: {self.evidence}")
+        if self._settings.cluster == "kind" and self._is_reader:
+            from pytest_sremut.cluster.kind.orphans import left_behind
+
+            if names := left_behind(os.environ):
+                lines.append(
+                    f"sremut: left behind by ended sessions: {', '.join(names)}; "
+                    "`sremut cluster down --orphans` takes them away"
+                )
         return lines
 
     # -- collection and running -------------------------------------------------------------
@@ -160,6 +200,8 @@ class Audit:
         if cell is not None:
             self._under_way.pop(cell[0], None)
             self._show_under_way()
+        if self._sealing is not None:
+            self._sealing.seal_closed()
 
     def _show_under_way(self) -> None:
         told = (f"{run}: {state}" for run, state in sorted(self._under_way.items()))
@@ -188,25 +230,36 @@ class Audit:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         finally:
             self._interrupts.restore()
+        if self._sealing is not None:
+            self._close_sealed(self._sealing, session)
         if self._is_reader and not self._config.option.collectonly:
             self._check_benchmark(session)
-        if self._is_reader and self._settings.reports and self.evidence.is_dir():
-            self._export(session)
+        if self._is_reader and self.evidence.is_dir() and not self._config.option.collectonly:
+            self._conclude(session)
         if self._is_reader and self._settings.fail_under is not None:
             below = self._scores_below(self._settings.fail_under)
             if below and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def _export(self, session: pytest.Session) -> None:
-        """The reports that were asked for; one that cannot be written fails the session."""
-        from pytest_sremut.reporting import export_session
-
+    def _conclude(self, session: pytest.Session) -> None:
+        """The reports that were asked for, and the baseline; what cannot be told fails."""
         try:
-            self._reports = export_session(self._settings, self.evidence)
+            self._concluded = conclude_session(self._settings, self.evidence, self._baseline)
+            comparison = self._concluded.comparison
+            failed = comparison is not None and comparison.failed
         except SremutError as error:
-            self._complaints.append(f"--sremut-report: {error}")
-            if session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            what = "--sremut-report" if self._settings.reports else "--sremut-baseline"
+            self._complaints.append(f"{what}: {error}")
+            failed = True
+        if failed and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _close_sealed(self, sealing: Sealing, session: pytest.Session) -> None:
+        """Before anything is read for reports: they are to see what is sealed."""
+        found = sealing.close()
+        self._complaints += found
+        if found and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _check_benchmark(self, session: pytest.Session) -> None:
         """The checkout is not ours: whoever changed it during the session, it fails."""
@@ -247,8 +300,11 @@ class Audit:
                 evidence=str(self.evidence),
                 not_read=problems,
             )
-        for line in self._reports:
+        for line in self._concluded.reports:
             terminalreporter.write_line(line)
+        if self._concluded.comparison is not None:
+            for line, is_bad in compared(self._settings, self._concluded.comparison):
+                terminalreporter.write_line(line, red=is_bad)
         if self._settings.fail_under is not None:
             for line in self._scores_below(self._settings.fail_under):
                 terminalreporter.write_line(line, red=True)
@@ -257,7 +313,10 @@ class Audit:
         """How to reach the clusters that outlive the session, and how to end them."""
         if not (self._is_reader and self._settings.keeps_clusters):
             return
-        from pytest_sremut.cluster.embedded import kept_clusters
+        if self._settings.cluster == "kind":
+            from pytest_sremut.cluster.kind.records import kept_clusters
+        else:
+            from pytest_sremut.cluster.embedded import kept_clusters
 
         for name, directory in kept_clusters(self._session_id).items():
             terminalreporter.write_line(f"sremut: cluster {name} was kept:")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.benchmark import differences
 from pytest_sremut.errors import SremutError
+from pytest_sremut.sealing import refuses_sealed
 from pytest_sremut.study.verdict import Registration
 
 if TYPE_CHECKING:
@@ -46,6 +47,13 @@ class Admission:
             **self.report.to_json(),
         }
 
+    def binding(self, key: str) -> Mapping[str, Any] | None:
+        """What an attempt of a sealed session is bound to; None in any other session."""
+        if self.registration is not Registration.SEALED:
+            return None
+        assert self.report is not None
+        return {"registration": self.report.digest, "revision": self.report.revision, "key": key}
+
     def changed_since(self, root: Path) -> list[str]:
         """The frozen files that are no longer what was registered, a sentence each."""
         if self.report is None:
@@ -71,18 +79,21 @@ def admit(study: Study, settings: Settings) -> Admission:
         report = check(settings.root, study, first_mutation=_first_mutation(study, settings))
     except SremutError as error:
         return Admission(
-            registration=Registration.PREREGISTERED,
+            registration=Registration.SEALED if settings.sealed else Registration.PREREGISTERED,
             header=f"{study.id}: registration cannot be checked",
             refusals=(*refusals, f"{study.id}: {error}"),
         )
-    refusals += [f"{study.id}: {result.line()}" for result in report.failures]
+    if settings.sealed:
+        refusals += [f"{study.id}: {line}" for line in refuses_sealed(study, report, settings.root)]
+    else:
+        refusals += [f"{study.id}: {result.line()}" for result in report.failures]
     if report.failures:
         refusals.append(
             f"{study.id}: register it with `sremut freeze {study.id} --tsa URL`, or explore with "
             "--sremut-exploratory"
         )
     return Admission(
-        registration=Registration.PREREGISTERED,
+        registration=Registration.SEALED if settings.sealed else Registration.PREREGISTERED,
         header=report.header(),
         refusals=tuple(refusals),
         report=report,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_sremut import benchmark
 from pytest_sremut.cluster.lease import Lease
+from pytest_sremut.cluster.port import LogSource
 from pytest_sremut.engine.clock import SystemClock
 from pytest_sremut.engine.driver import Driver, StateReadings
 from pytest_sremut.engine.stops import RunStoppedError
@@ -31,6 +33,7 @@ from pytest_sremut.study.verdict import Outcome
 if TYPE_CHECKING:
     from pytest_sremut.cluster.port import Cluster, ClusterIdentity
     from pytest_sremut.gate import Admission
+    from pytest_sremut.ledger.baseline.document import Baseline, Known
     from pytest_sremut.options import Settings
     from pytest_sremut.study.model import Cell, Protocol, Run, Study
 
@@ -39,8 +42,22 @@ __all__ = ["AuditSession", "ClusterFactory"]
 ClusterFactory = Callable[["Settings", str], "Cluster"]
 
 
-def open_cluster(settings: Settings, name: str) -> Cluster:
+def _opened(
+    settings: Settings, name: str, *, session: str, evidence: Path, tell: Callable[[str], None]
+) -> Cluster:
     """The cluster that the settings name. Raises UsageError and ClusterError."""
+    if settings.cluster == "kind":
+        from pytest_sremut.cluster.kind.backend import KindBackend, Plan
+
+        plan = Plan(
+            name=name,
+            session=session,
+            evidence=evidence,
+            image=settings.kind_image,
+            workers=settings.kind_workers,
+            keep=settings.keep_cluster,
+        )
+        return KindBackend.start(plan, tell=tell)
     if settings.cluster == "embedded":
         from pytest_sremut.cluster.embedded import EmbeddedBackend, named_directory
         from pytest_sremut.embedded import Options
@@ -69,6 +86,8 @@ class AuditSession:
         evidence: The session's evidence directory, common to all processes.
         admissions: Study id -> under which regime it runs.
         progress: Shown while something long goes on.
+        baseline: Disagreements that are known.
+        key: The public key of a sealed session.
     """
 
     def __init__(
@@ -80,7 +99,9 @@ class AuditSession:
         evidence: Path,
         admissions: Mapping[str, Admission],
         progress: Callable[[str], None],
-        open_cluster: ClusterFactory = open_cluster,
+        baseline: Baseline | None = None,
+        open_cluster: ClusterFactory | None = None,
+        key: str = "",
     ) -> None:
         self._settings = settings
         self._session_id = session_id
@@ -88,7 +109,11 @@ class AuditSession:
         self._evidence = evidence
         self._admissions = admissions
         self._progress = progress
-        self._open_cluster = open_cluster
+        self._baseline = baseline
+        self._key = key
+        self._open_cluster = open_cluster or partial(
+            _opened, session=session_id, evidence=evidence, tell=progress
+        )
         self._clock = SystemClock()
         self._root: EvidenceRoot | None = None
         self._instruments = benchmark.instruments(settings)
@@ -97,6 +122,7 @@ class AuditSession:
         self._lease: Lease | None = None
         self._failed: SremutError | None = None
         self._driver: Driver | None = None
+        self._all_complete = True
 
     # -- cells ------------------------------------------------------------------------------
 
@@ -118,7 +144,13 @@ class AuditSession:
             observed=_observed(cell, readings),
             contract=readings.contract.verdict,
             violated=frozenset(readings.contract.violated),
+            known=self._known(study),
         )
+
+    def _known(self, study: Study) -> frozenset[Known]:
+        if self._baseline is None:
+            return frozenset()
+        return self._baseline.known(study, file_digests(self._settings.root, study.frozen))
 
     def finish_run(self) -> None:
         """End the run in progress. Raises SremutError when it ends badly only now."""
@@ -143,6 +175,7 @@ class AuditSession:
             last.callback(self._instruments.close)
             driver, self._driver = self._driver, None
             if driver is not None:
+                self._all_complete = False
                 driver.abort(KeyboardInterrupt("the session ended during the run"))
 
     def _release(self) -> None:
@@ -153,6 +186,9 @@ class AuditSession:
     def _close_cluster(self) -> None:
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
+            if not self._all_complete and isinstance(cluster, LogSource):
+                self._progress("keeping the cluster's logs")
+                cluster.export_logs(self._evidence / "clusters")
             self._progress("taking the cluster down")
             cluster.close()
             self._progress("")
@@ -184,6 +220,7 @@ class AuditSession:
             protocol=protocol_facts(protocol),
             cluster=_cluster_record(cluster, identity),
             product=product_facts(),
+            sealed=admission.binding(self._key),
         )
         self._instruments.start(study)
         with uninterrupted():  # an attempt that was begun has a driver that can close it
@@ -244,6 +281,8 @@ class AuditSession:
             self._lease.mark_clean()
 
     def _note_dirty(self, driver: Driver | None) -> None:
+        if driver is not None and driver.outcome is not Outcome.COMPLETE:
+            self._all_complete = False
         if driver is None or not (driver.dirty or driver.outcome is Outcome.RESTORATION_FAILURE):
             return
         what = f"left the cluster mutated: {driver.dirty}" if driver.dirty else "was not restored"
@@ -282,7 +321,7 @@ def _protocol_of(study: Study, settings: Settings) -> Protocol:
 
 
 def _is_own(cluster: Cluster) -> bool:
-    return cluster.facts().kind == "embedded"
+    return cluster.facts().kind in {"embedded", "kind"}
 
 
 def _own_context(cluster: Cluster) -> frozenset[str]:

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from pytest_sremut.engine.classify import PodCondition, pods_during
 from pytest_sremut.engine.grading import unreachable
 from pytest_sremut.engine.stops import RunStoppedError
-from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
+from pytest_sremut.study.verdict import (
+    ContractVerdict,
+    Outcome,
+    Registration,
+    State,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from pytest_sremut.engine.activation import CriterionResult
@@ -28,6 +34,8 @@ def control(ctx: RunContext, notes: StateNotes, outcome: Outcome) -> RunStoppedE
 
     A rejection only because a pod was coming up, as the sampler saw, is a timing failure instead.
     """
+    if stop := _left_out(ctx, notes):
+        return stop
     problems = list(_control_problems(ctx, notes))
     if not problems:
         return None
@@ -39,6 +47,8 @@ def control(ctx: RunContext, notes: StateNotes, outcome: Outcome) -> RunStoppedE
 
 def stable_harness(ctx: RunContext, notes: StateNotes) -> RunStoppedError | None:
     """A predicted ACCEPT must not be a REJECT only because pods were still coming up."""
+    if stop := _left_out(ctx, notes):
+        return stop
     surprised = [
         item
         for item in notes.readings
@@ -82,6 +92,19 @@ def answered(notes: StateNotes) -> RunStoppedError | None:
                 f"no answer from the API: {item.reading.reason}",
             )
     return None
+
+
+def _left_out(ctx: RunContext, notes: StateNotes) -> RunStoppedError | None:
+    """A sealed run evaluates every invariant: one that was left out is against its protocol."""
+    if ctx.attempt.identity.registration is not Registration.SEALED or notes.contract is None:
+        return None
+    if not notes.contract.not_evaluated:
+        return None
+    return RunStoppedError(
+        Outcome.PROTOCOL_VIOLATION,
+        f"{notes.state.value} state: a sealed run evaluates every invariant, not evaluated: "
+        f"{', '.join(sorted(notes.contract.not_evaluated))}",
+    )
 
 
 def _control_problems(ctx: RunContext, notes: StateNotes) -> Iterator[str]:

@@ -44,8 +44,8 @@ from pytest_sremut.study.verdict import Registration
 
 __all__ = ["EvidenceReading", "SessionReading", "verify_evidence", "verify_session"]
 
-_OWN: Final = frozenset({"attempts", SESSIONS, "published"})
-"""Directories of an evidence directory that are no study's."""
+_OWN: Final = frozenset({"attempts", SESSIONS, "published", "clusters"})
+"""Directories of an evidence directory that are no study's; of the last two no seal speaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ from pytest_sremut.evidence.seal.document import (
 )
 from pytest_sremut.evidence.seal.key import SessionKey
 from pytest_sremut.evidence.seal.sums import dump_sums
+from pytest_sremut.evidence.uninterrupted import uninterrupted
 from pytest_sremut.study.canonical import sha256
 
 __all__ = [
@@ -133,23 +134,25 @@ class SealedSession:
         One that cannot be sealed is noted in `complaints` and not tried again.
         """
         ledger = self._evidence / "attempts"
-        ended = {path.name for path in ledger.glob("*.closed.json")} - self._seen
-        if not ended:
+        if {path.name for path in ledger.glob("*.closed.json")} <= self._seen:
             return []
-        self._seen |= ended
         made: list[Seal] = []
         for entry in self._own():
-            if entry.died or entry.directory is None or is_sealed(entry.directory):
+            closing = f"{entry.sequence:06d}-{entry.run}-a{entry.attempt:02d}.closed.json"
+            if entry.died or entry.directory is None or closing in self._seen:
                 continue
             try:
-                made.append(
-                    seal_attempt(
-                        entry.directory, key=self._key, anchor=self._anchor, clock=self._clock
-                    )
-                )
+                with uninterrupted():
+                    if not is_sealed(entry.directory):
+                        made.append(self._seal(entry.directory))
+                    self._seen.add(closing)
             except EvidenceError as error:
+                self._seen.add(closing)
                 self.complaints.append(f"not sealed: {error}")
         return made
+
+    def _seal(self, directory: Path) -> Seal:
+        return seal_attempt(directory, key=self._key, anchor=self._anchor, clock=self._clock)
 
     def close(self) -> str:
         """Seal what is left, then the session itself, and forget the key.

@@ -1,0 +1,130 @@
+"""What refuses a sealed session: each failed check one message, exit 4, nothing made."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+from sealed_project import git, register
+
+from pytest_sremut.attestation.registration import check
+from pytest_sremut.sealing import refuses_sealed
+from pytest_sremut.study.load import load_study
+
+ROOT = Path(__file__).resolve().parents[2]
+PINNED = "pinned_endpoints_social_network"
+# Behind the gate waits a context that was not allowed.
+NOTHING = (
+    "-m", "mutant", "-k", f"{PINNED} and healthy and O1", "--sremut-sealed",
+    "--sremut-cluster=context:nowhere", "--sremut-profile=embedded",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stamped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose registration and commit are stamped."""
+    directory = tmp_path_factory.mktemp("stamped")
+    for name in ("mutants", "contracts", f"audits/{PINNED}"):
+        shutil.copytree(ROOT / name, directory / name)
+    (directory / "conftest.py").write_text("")
+    register(directory, PINNED)
+    return directory
+
+
+@pytest.fixture
+def sealable(pytester: pytest.Pytester, stamped: Path) -> Path:
+    shutil.copytree(stamped, pytester.path, dirs_exist_ok=True)
+    return pytester.path
+
+
+def refused(pytester: pytest.Pytester, *arguments: str) -> str:
+    result = pytester.runpytest_subprocess(*NOTHING, *arguments)
+    text = result.stderr.str() + result.stdout.str()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR, text
+    assert "Traceback" not in text
+    assert not (pytester.path / ".sremut").exists()
+    return text
+
+
+def test_what_holds_is_passed(sealable: Path, pytester: pytest.Pytester, how: list[str]) -> None:
+    result = pytester.runpytest_subprocess(*NOTHING, *how)
+    result.assert_outcomes(errors=1, deselected=result.parseoutcomes().get("deselected", 0))
+    result.stdout.fnmatch_lines(
+        [
+            f"sremut: {PINNED} r01 sha256:*, stamped by self-*, self-issued, no independent clock",
+            "sremut: sealed session 20*Z-*: key SHA-256 *",
+            "sremut: sealed session *: stamps: unanchored (no timestamp authority was named *",
+            "*context 'nowhere' is not allowed*",
+        ]
+    )
+    assert "official" not in result.stdout.str().lower()
+    (session,) = (sealable / ".sremut" / "evidence").glob("*/sessions/*")
+    assert {path.name for path in session.iterdir()} == {"session.json", "session.sig", "seal"}
+
+
+def test_never_together_with_exploring(sealable: Path, pytester: pytest.Pytester) -> None:
+    text = refused(pytester, "--sremut-exploratory")
+    assert "--sremut-sealed: allowed only without --sremut-exploratory" in text
+    pytester.makeini("[pytest]\nsremut_exploratory = true\n")
+    assert "allowed only without --sremut-exploratory" in refused(pytester)
+
+
+def test_a_stamp_needs_a_seal(sealable: Path, pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(
+        *(one for one in NOTHING if one != "--sremut-sealed"), "--sremut-tsa=self"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--sremut-tsa: allowed only with --sremut-sealed"])
+
+
+@pytest.mark.parametrize("given", ["ftp://tsa.example.org", "me", "https://"])
+def test_who_cannot_stamp(sealable: Path, pytester: pytest.Pytester, given: str) -> None:
+    text = refused(pytester, f"--sremut-tsa={given}")
+    assert given in text
+    assert "self" in text
+
+
+def test_no_tree_token(project: Path, pytester: pytest.Pytester) -> None:
+    register(project, PINNED, tree=False)
+    text = refused(pytester)
+    assert f"{PINNED}: a sealed run needs a tree token (`sremut freeze STUDY --tree`)" in text
+
+
+def test_no_checkout(sealable: Path, pytester: pytest.Pytester) -> None:
+    shutil.rmtree(sealable / ".git")
+    assert "needs the git checkout of the stamped commit" in refused(pytester)
+
+
+def test_product_files_that_changed(sealable: Path, pytester: pytest.Pytester) -> None:
+    (sealable / "conftest.py").write_text("# other\n")
+    text = refused(pytester)
+    assert "product files changed since the stamped commit: conftest.py" in text
+    git(sealable, "commit", "-q", "-am", "other")
+    assert "product files changed since the stamped commit: conftest.py" in refused(pytester)
+
+
+def test_each_failed_check_is_told(sealable: Path, pytester: pytest.Pytester) -> None:
+    (sealable / "conftest.py").write_text("# other\n")
+    file = sealable / "contracts" / "missing_service_social_network.yaml"
+    file.write_text(file.read_text() + "\n")
+    told = refused(pytester, "-n2")
+    assert "FAIL frozen contract" in told
+    assert "frozen files changed since it: contracts/" in told
+    assert "needs the git checkout" in told or "product files changed" in told
+
+
+def test_what_a_sealed_run_asks_of_study_and_product(sealable: Path) -> None:
+    study = load_study(sealable, PurePosixPath(f"audits/{PINNED}/study.yaml"))
+    report = check(sealable, study)
+    assert list(refuses_sealed(study, report, sealable)) == []
+    some = replace(study.contract, invariants=study.contract.invariants[:-1])
+    (told,) = refuses_sealed(replace(study, contract=some), report, sealable)
+    assert told.startswith("a sealed run evaluates all 6 invariants")
+    assert told.endswith("has none of check repair-persistence")
+    other = sealable / "elsewhere" / "pytest_sremut"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("__version__ = 'another'\n")
+    (told,) = refuses_sealed(study, report, sealable / "elsewhere")
+    assert "the product that runs is not the one in" in told
