@@ -146,12 +146,20 @@ class KubeClient:
                 yield decode.decode_event(line, kind, what)
 
     def logs(
-        self, namespace: str, pod: str, *, container: str = "", follow: bool = False, timeout: float
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        since: str = "",
+        timeout: float,
     ) -> Iterator[bytes]:
         """Chunks of the log with the kubelet's timestamps, as sent."""
         query = {"timestamps": "true"}
         query |= {"container": container} if container else {}
         query |= {"follow": "true"} if follow else {}
+        query |= {"sinceTime": since} if since else {}
         path = f"{object_path(ObjectRef(kind='Pod', namespace=namespace, name=pod))}/log"
         what = f"logs of Pod {namespace}/{pod}"
         yield from self._stream(path, query, "text/plain", timeout, what)

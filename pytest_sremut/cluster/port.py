@@ -227,9 +227,19 @@ class KubeApi(Protocol):
     ) -> ExecResult | Failed: ...
 
     def logs(
-        self, namespace: str, pod: str, *, container: str = "", follow: bool = False, timeout: float
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        since: str = "",
+        timeout: float,
     ) -> Iterator[bytes]:
-        """Chunks of the log with `timestamps=true`, as sent. Raises ClusterError and subclass."""
+        """Chunks of the log with `timestamps=true`, as sent; `since` an RFC 3339 time, "" for all.
+
+        Raises ClusterError and subclass.
+        """
         ...
 
     def version(self) -> Mapping[str, Any] | Failed: ...

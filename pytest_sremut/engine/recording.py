@@ -130,7 +130,7 @@ def _reading(ctx: RunContext, state: State, item: TimedReading) -> dict[str, Any
 
 
 def _workload(taken: TakenWindow) -> dict[str, Any]:
-    return {**taken.window.record(), "raw": taken.raw.as_json()}
+    return {**taken.window.record(), "raw": taken.raw.as_json(), "facts": dict(taken.facts)}
 
 
 def _contract(reading: ContractReading) -> dict[str, Any]:

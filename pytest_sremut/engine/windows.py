@@ -4,17 +4,19 @@ One Job per window, so every round begins after the window was asked for; where 
 otherwise, two clocks disagree. The log's bytes are kept before they are read, and the Job's pod is
 verified gone before the window is handed out: a grader that sweeps pods must never meet it.
 
-A log that ends early says nothing about the application. Reading it changes nothing, so it is read
-once more when its pod has ended; rounds that are missing then make the window a failure of the
-infrastructure, never one with fewer rounds.
+A log that ends early says nothing about the application: it is followed over as many connections
+as that takes. Rounds that are missing then, or history that was cut in it, make the window a
+failure of the infrastructure, never one with fewer rounds. Only a load that ended in its first
+round because there was no endpoint is a window with one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_sremut.cluster.logstream import LogRead, read_log
 from pytest_sremut.cluster.port import ObjectRef
 from pytest_sremut.cluster.waiting import (
     Objects,
@@ -27,8 +29,8 @@ from pytest_sremut.engine.application import listed
 from pytest_sremut.engine.guard import Captured, OperationKind, captured
 from pytest_sremut.engine.images import LOAD
 from pytest_sremut.engine.labels import ROLE_LABEL
+from pytest_sremut.engine.podclock import PodClock
 from pytest_sremut.engine.stops import RunStoppedError
-from pytest_sremut.errors import ClusterUnavailableError
 from pytest_sremut.evidence.redaction import scrub_bytes
 from pytest_sremut.study.verdict import Outcome
 from pytest_sremut.workload.job import load_job
@@ -43,14 +45,22 @@ __all__ = ["TakenWindow", "take_window"]
 
 _STARTUP: Final = 30.0  # seconds from the Job to its running pod, image already on the node
 _SLACK: Final = 10.0
+_NO_ENDPOINT: Final = frozenset(
+    {
+        RoundOutcome.ENDPOINT_REFUSED,
+        RoundOutcome.ENDPOINT_UNREACHABLE,
+        RoundOutcome.DNS_FAILED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenWindow:
-    """A window and the raw log it was read from."""
+    """A window, the raw log it was read from, and how that was read (JSON-ready)."""
 
     window: Window
     raw: RawRef
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
@@ -85,36 +95,61 @@ def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
     try:
         longest = rounds * (workload.duration + workload.pause + workload.timeout)
         pod = _running_pod(ctx, name)
-        log = _whole_log(ctx, pod, rounds=rounds, timeout=longest + _SLACK)
+        clock = PodClock(boundary)
+        read = _whole_log(ctx, pod, clock, rounds=rounds, timeout=longest + _SLACK)
     except WaitTimeoutError as error:
         raise RunStoppedError(
             Outcome.INFRASTRUCTURE_FAILURE, f"workload window {name}: {error}"
         ) from error
-    raw = ctx.attempt.raw(f"workload-{name}.log", scrub_bytes(log))
+    raw = ctx.attempt.raw(f"workload-{name}.log", scrub_bytes(read.data))
     _discard(ctx, job, pod)
     ctx.forget(job)
-    seen = window(parse_log(log).rounds, after=boundary, at_least=rounds)
-    _require_whole(name, seen, rounds)
+    seen = window(parse_log(read.data).rounds, after=boundary, at_least=rounds)
+    _require_whole(name, seen, rounds, read, clock)
     spent = ctx.clock.monotonic() - begun
     ctx.timings.waited(f"window-{name}", min(spent, _protocol_seconds(seen, ctx)))
-    return TakenWindow(window=seen, raw=raw)
+    facts = {
+        "connections": read.connections,
+        "repeated": read.repeated,
+        "noise": list(read.noise),
+        "clock": clock.record(),
+    }
+    return TakenWindow(window=seen, raw=raw, facts=facts)
 
 
-def _require_whole(name: str, seen: Window, rounds: int) -> None:
-    """Every round that was asked for is in the log, and began after it was."""
-    found = len(seen.rounds)
-    if found + seen.before < rounds or seen.unfinished:
+def _require_whole(name: str, seen: Window, rounds: int, read: LogRead, clock: PodClock) -> None:
+    """Every round that was asked for is in the log, whole, and began after it was."""
+    told = f"workload window {name}"
+    if read.gaps:
         raise RunStoppedError(
             Outcome.INFRASTRUCTURE_FAILURE,
-            f"workload window {name}: the log of the load pod holds {found + seen.before} of "
-            f"{rounds} rounds, {seen.unfinished} of them unfinished",
+            f"{told}: the log of the load pod was cut (rotated while it was read?): lines are "
+            f"missing {'; '.join(read.gaps)}",
         )
+    found = len(seen.rounds) + seen.before
+    numbers = [item.number for item in seen.rounds]
     if seen.before:
+        # Before the missing ones: a round at another time is a round that was lost.
         raise RunStoppedError(
             Outcome.HARNESS_TIMING_FAILURE,
-            f"workload window {name}: {seen.before} rounds are dated before they were asked for: "
-            "the clocks of this machine and of the node disagree, or one was set back",
+            f"{told}: {seen.before} rounds are dated before they were asked for: the clocks of "
+            f"this machine and of the node disagree, or one was set back ({clock})",
         )
+    if _never_began(seen):
+        return
+    if numbers != list(range(1, rounds + 1)) or seen.unfinished:
+        missing = sorted({*range(1, rounds + 1)} - {*numbers})
+        raise RunStoppedError(
+            Outcome.INFRASTRUCTURE_FAILURE,
+            f"{told}: the log of the load pod holds {found} of {rounds} rounds, "
+            f"{seen.unfinished} of them unfinished; missing: {', '.join(map(str, missing))}",
+        )
+
+
+def _never_began(seen: Window) -> bool:
+    """Whether the load ended in its first round, as it does when there is no endpoint at all."""
+    outcomes = [(item.number, item.outcome) for item in seen.rounds]
+    return len(outcomes) == 1 and outcomes[0][0] == 1 and outcomes[0][1] in _NO_ENDPOINT
 
 
 def _running_pod(ctx: RunContext, name: str) -> Captured:
@@ -134,24 +169,19 @@ def _running_pod(ctx: RunContext, name: str) -> Captured:
     return Captured(ref=ref, uid=metadata["uid"])
 
 
-def _whole_log(ctx: RunContext, pod: Captured, *, rounds: int, timeout: float) -> bytes:
-    """The log until the load pod ends, each line with the kubelet's timestamp."""
-    deadline = ctx.clock.monotonic() + timeout
-    try:
-        log = b"".join(ctx.api.logs(ctx.namespace, pod.ref.name, follow=True, timeout=timeout))
-    except ClusterUnavailableError:
-        log = b""
-    whole = [item for item in parse_log(log).rounds if item.outcome is not RoundOutcome.TORN]
-    if len(whole) >= rounds:
-        return log
+def _whole_log(
+    ctx: RunContext, pod: Captured, clock: PodClock, *, rounds: int, timeout: float
+) -> LogRead:
+    """The log until it holds every round or the load pod has ended."""
 
-    def ended(pods: Objects) -> str:
-        phases = [_phase(p) for p in pods if p["metadata"]["uid"] == pod.uid]
-        return "" if phases and phases[0] in {"Succeeded", "Failed"} else "the load pod runs on"
+    def enough(data: bytes) -> bool:
+        whole = [r for r in parse_log(data).rounds if r.outcome is not RoundOutcome.TORN]
+        return len(whole) >= rounds
 
-    left = max(_SLACK, deadline - ctx.clock.monotonic())
-    wait_for(ctx.api, "Pod", ctx.namespace, ended, timeout=left)
-    return b"".join(ctx.api.logs(ctx.namespace, pod.ref.name, timeout=_SLACK))
+    def on_line(stamp: str) -> None:
+        clock.see(stamp, ctx.clock.now())
+
+    return read_log(ctx.api, pod.ref, enough=enough, timeout=timeout, on_line=on_line)
 
 
 def _phase(pod: Mapping[str, Any]) -> str:

@@ -264,7 +264,14 @@ class FakeKube:
         return self.on_exec(namespace, pod, tuple(argv))
 
     def logs(
-        self, namespace: str, pod: str, *, container: str = "", follow: bool = False, timeout: float
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        since: str = "",
+        timeout: float,
     ) -> Iterator[bytes]:
         self._refuse("logs", "Pod", pod)
         yield from self.log_chunks.get((namespace, pod), [])

@@ -1,0 +1,158 @@
+"""Windows from logs that are whole, cut, torn, or dated by another clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from engine_world import EngineWorld, small_application
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_sremut.engine import application
+from pytest_sremut.engine.podclock import PodClock
+from pytest_sremut.engine.stops import RunStoppedError
+from pytest_sremut.engine.windows import TakenWindow, take_window
+from pytest_sremut.study.verdict import Outcome
+from pytest_sremut.workload.report import parse_timestamp
+from pytest_sremut.workload.window import functional
+
+Change = Callable[[list[bytes]], list[bytes]]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineWorld]:
+    monkeypatch.setattr(application, "manifests_of", small_application)
+    world = EngineWorld(tmp_path)
+    yield world
+    world.stop()
+
+
+def taken(world: EngineWorld, change: Change = lambda lines: lines) -> TakenWindow:
+    """A window of three rounds whose log was changed, line by line."""
+    application.deploy(context := world.driver("MS-M01")._ctx)
+
+    def hook(what: str, body: object) -> None:
+        if what == "create Job":
+            for key, chunks in world.kube.log_chunks.items():
+                lines = b"".join(chunks).splitlines(keepends=True)
+                world.kube.log_chunks[key] = [b"".join(change(lines))]
+
+    world.hooks.append(hook)
+    return take_window(context, "healthy", rounds=3)
+
+
+def stopped(world: EngineWorld, change: Change) -> RunStoppedError:
+    with pytest.raises(RunStoppedError) as caught:
+        taken(world, change)
+    # The raw log is kept, whatever it was worth.
+    assert list(world.directory.glob("*/*/a01/raw/workload-healthy.log"))
+    return caught.value
+
+
+def test_a_whole_log(world: EngineWorld) -> None:
+    window = taken(world)
+    assert [item.number for item in window.window.rounds] == [1, 2, 3]
+    assert window.window.complete
+    assert (window.facts["connections"], window.facts["repeated"]) == (1, 0)
+    ahead = window.facts["clock"]["ahead"]
+    assert ahead["least"] <= 0 <= ahead["most"]
+    assert window.facts["clock"]["lines"] == 18
+
+
+def beginning(number: int) -> bytes:
+    return f"round #{number}\n".encode()
+
+
+def without(number: int) -> Change:
+    """The log less a whole round."""
+
+    def change(lines: list[bytes]) -> list[bytes]:
+        first = next(n for n, text in enumerate(lines) if text.endswith(beginning(number)))
+        return lines[:first] + lines[first + 6 :]
+
+    return change
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_round_that_is_missing_is_told(world: EngineWorld, number: int) -> None:
+    error = stopped(world, without(number))
+    assert error.outcome is Outcome.INFRASTRUCTURE_FAILURE
+    assert f"holds 2 of 3 rounds, 0 of them unfinished; missing: {number}" in str(error)
+
+
+def test_a_torn_end_is_no_smaller_window(world: EngineWorld) -> None:
+    error = stopped(world, lambda lines: lines[:-1])
+    assert error.outcome is Outcome.INFRASTRUCTURE_FAILURE
+    assert "1 of them unfinished; missing: 3" in str(error)
+
+
+def test_a_load_without_an_endpoint_is_a_window_that_fails(world: EngineWorld) -> None:
+    """Not the infrastructure's failure: it is what the load was to show."""
+
+    def refused(lines: list[bytes]) -> list[bytes]:
+        stamp = lines[1].split(b" ")[0]
+        return [lines[0], stamp + b" unable to connect to nginx-thrift:8080 Connection refused\n"]
+
+    window = taken(world, refused).window
+    good, why = functional(window, 50)
+    assert not good
+    assert "only 1 of 3 rounds" in why
+
+
+def test_a_cut_in_the_log_is_no_window(world: EngineWorld) -> None:
+    """The follow ends in the second round; the second look begins after it: rotated meanwhile."""
+    original = world.kube.logs
+    calls: list[str] = []
+
+    def logs(namespace: str, pod: str, **how: object) -> Iterator[bytes]:
+        whole = b"".join(original(namespace, pod, timeout=1)).splitlines(keepends=True)
+        calls.append(str(how.get("since", "")))
+        yield b"".join(whole[:8] if len(calls) == 1 else whole[10:])
+
+    world.kube.logs = logs  # type: ignore[method-assign, assignment]
+    error = stopped(world, lambda lines: lines)
+    assert error.outcome is Outcome.INFRASTRUCTURE_FAILURE
+    assert "was cut" in str(error)
+    assert "lines are missing between 2026-" in str(error)
+    assert calls[0] == ""
+    assert calls[1].endswith("Z")
+
+
+def test_rounds_that_seem_to_have_begun_before_are_a_matter_of_clocks(world: EngineWorld) -> None:
+    def an_hour_behind(lines: list[bytes]) -> list[bytes]:
+        return [item.replace(b"T10:", b"T09:") for item in lines]
+
+    error = stopped(world, an_hour_behind)
+    assert error.outcome is Outcome.HARNESS_TIMING_FAILURE
+    assert "our clock is ahead of the node's by 359" in str(error)
+
+
+BEGIN = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+@given(
+    offset=st.floats(-1000, 1000),
+    lines=st.lists(st.tuples(st.floats(0, 100), st.floats(0, 5)), min_size=1, max_size=20),
+)
+def test_the_offset_lies_within_its_bounds(offset: float, lines: list[tuple[float, float]]) -> None:
+    """`offset` is ours minus theirs; each line is written some time after, and takes its time."""
+    clock = PodClock(BEGIN)
+    for after, took in lines:
+        written = BEGIN + timedelta(seconds=after)
+        stamp = (written - timedelta(seconds=offset)).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+        assert parse_timestamp(stamp) is not None
+        clock.see(stamp, written + timedelta(seconds=took))
+    assert clock.bounds is not None
+    least, most = clock.bounds
+    assert least - 1e-5 <= offset <= most + 1e-5
+
+
+def test_a_log_without_times_tells_nothing() -> None:
+    clock = PodClock(BEGIN)
+    clock.see("yesterday", BEGIN)
+    assert clock.bounds is None
+    assert clock.record() is None
+    assert "no line" in str(clock)
