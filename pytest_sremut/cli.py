@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _SELF_TEST_SECONDS = 30.0
+_DEFAULT = "dev"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -83,7 +84,7 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     def verb(name: str, text: str) -> argparse.ArgumentParser:
         sub = verbs.add_parser(name, help=text)
-        sub.add_argument("--name", default="dev", help="name of the cluster (default: dev)")
+        sub.add_argument("--name", default=_DEFAULT, help="name of the cluster (default: dev)")
         return sub
 
     up = verb("up", "bring one up and leave it running")
@@ -99,7 +100,16 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     run.set_defaults(run=_cluster_run)
     verb("status", "what it is and whether its self-test passed").set_defaults(run=_cluster_status)
     verb("kubeconfig", "print the path of its kubeconfig").set_defaults(run=_cluster_kubeconfig)
-    verb("down", "take it down").set_defaults(run=_cluster_down)
+    down = verb("down", "take it down")
+    down.add_argument(
+        "--orphans",
+        action="store_true",
+        help="take down the kind clusters that ended sessions left behind, and no others",
+    )
+    down.add_argument(
+        "--dirty", action="store_true", help="with --orphans: also those that were left mutated"
+    )
+    down.set_defaults(run=_cluster_down)
     rights = verbs.add_parser("rbac", help="print the least rights an existing cluster must grant")
     rights.add_argument("--namespace", required=True, help="the study's; create it beforehand")
     rights.add_argument("--account", default="sremut", help="service account (default: sremut)")
@@ -193,15 +203,34 @@ def _cluster_run(arguments: argparse.Namespace) -> int:
 
 def _cluster_status(arguments: argparse.Namespace) -> int:
     from pytest_sremut import embedded
+    from pytest_sremut.cluster.kind import orphans
+    from pytest_sremut.cluster.kind.records import directories
 
-    cluster = embedded.attach(_directory(arguments.name))
+    directory = _directory(arguments.name)
+    wanted = [
+        item
+        for item in directories(os.environ)
+        if arguments.name in {_DEFAULT, item.path.name}
+    ]
+    embedded_too = (directory / "state.json").exists()  # then stdout is one JSON document
+    for item in wanted:
+        told = orphans.look(item, os.environ).line()
+        print(told, file=sys.stderr if embedded_too else sys.stdout)
+    if wanted and not embedded_too:
+        return 0
+    cluster = embedded.attach(directory)
     print(json.dumps(cluster.status(), indent=2, sort_keys=True))
     return _told(cluster)
 
 
 def _cluster_kubeconfig(arguments: argparse.Namespace) -> int:
     from pytest_sremut import embedded
+    from pytest_sremut.cluster.kind import orphans
+    from pytest_sremut.cluster.kind.records import directory_of
 
+    if orphans.known(arguments.name, os.environ):
+        print(directory_of(arguments.name, os.environ).kubeconfig)
+        return 0
     print(embedded.attach(_directory(arguments.name)).kubeconfig)
     return 0
 
@@ -215,16 +244,27 @@ def _cluster_rbac(arguments: argparse.Namespace) -> int:
 
 def _cluster_down(arguments: argparse.Namespace) -> int:
     from pytest_sremut import embedded
+    from pytest_sremut.cluster.kind import orphans
 
+    if arguments.orphans:
+        lines, clean = orphans.take_down_orphans(os.environ, dirty=arguments.dirty)
+        print("\n".join(lines or ["no kind cluster was left behind"]))
+        return 0 if clean else 1
+    if arguments.dirty:
+        raise UsageError("cluster down: --dirty: allowed only with --orphans")
+    if orphans.known(arguments.name, os.environ):
+        print("\n".join(orphans.take_down(arguments.name, os.environ)))
+        return 0
     embedded.attach(_directory(arguments.name)).close()
     print(f"cluster {arguments.name} is down")
     return 0
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
+    from pytest_sremut.cluster.kind import preflight
     from pytest_sremut.embedded.doctor import diagnose
 
-    checks = diagnose()
+    checks = [*diagnose(), *preflight.diagnose(os.environ)]
     if arguments.json:
         from dataclasses import asdict
 

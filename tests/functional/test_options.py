@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 BAD = [
-    ("cluster", "minikube", "embedded | context:NAME"),
-    ("cluster", "context:", "embedded | context:NAME"),
+    ("cluster", "minikube", "embedded | kind | context:NAME"),
+    ("cluster", "context:", "embedded | kind | context:NAME"),
     ("use-namespace", "kube-system", "the name of a namespace for the study alone, *"),
     ("use-namespace", "default", "the name of a namespace for the study alone, *"),
     ("require", "everything", "predictions | soundness"),

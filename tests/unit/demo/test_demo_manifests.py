@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from typing import Any
 
@@ -76,5 +77,6 @@ def test_bad_namespace(namespace: str, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_the_dockerfile_is_part_of_the_package() -> None:
     lines = (files("pytest_sremut.demo") / "Dockerfile").read_text().splitlines()
-    assert "FROM python:3.11-slim" in lines
+    (base,) = (line for line in lines if line.startswith("FROM "))
+    assert re.fullmatch(r"FROM python:3\.\d+-slim-\w+@sha256:[0-9a-f]{64}", base)
     assert any(line.startswith("USER ") and "root" not in line for line in lines)

@@ -184,6 +184,7 @@ def test_the_load_image_needs_nothing_but_the_standard_library() -> None:
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
     modules = set(found.stdout.split()) - {"pytest_sremut", "pytest_sremut.workload"}
-    copied = (REPOSITORY / "pytest_sremut/workload/Dockerfile").read_text().split()
+    dockerfile = REPOSITORY / "pytest_sremut/cluster/kind/images/wrk2/Dockerfile"
+    copied = dockerfile.read_text().split()
     assert modules == {"generator", "load", "mix", "units", "writer"}
     assert {f"{module}.py" for module in modules} <= set(copied)

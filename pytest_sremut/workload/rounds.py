@@ -1,0 +1,133 @@
+"""The load image's program on real clusters: wrk2 itself, in rounds.
+
+It takes the arguments that `generator` takes and prints what the benchmark's load pod prints: a
+line `Running wrk2 on round #N`, wrk2's own report, a pause. As there, a round in which wrk2 found
+no endpoint leaves no report; in the first round that ends the program with wrk2's exit status.
+
+Differences to `generator`, all wrk2's: it counts whole seconds only; it abandons at a round's end
+what is outstanding; arrivals are distributed (`-D exp`), not even. Standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+from types import FrameType
+
+from pytest_sremut.workload.generator import TERMINATED, Settings, SettingsError, parse_settings
+from pytest_sremut.workload.mix import Kind
+
+__all__ = ["command", "environment", "main"]
+
+_DISTRIBUTION = "exp"
+
+
+def command(settings: Settings) -> list[str]:
+    """wrk2's arguments for one round.
+
+    Raises:
+        SettingsError: wrk2 cannot be told that.
+    """
+    plan = settings.plan
+    return [
+        "wrk",
+        "-D",
+        _DISTRIBUTION,
+        "-t",
+        str(plan.threads),
+        "-c",
+        str(plan.connections),
+        "-d",
+        f"{_whole('--duration', plan.duration)}s",
+        "-T",
+        f"{_whole('--timeout', plan.timeout)}s",
+        "-R",
+        str(_whole("--rate", plan.rate)),
+        "-s",
+        os.environ.get("SREMUT_MIX_SCRIPT", "mix.lua"),
+        "-L",
+        settings.url,
+    ]
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """What wrk2's script reads: the mix, one line a kind in lowest terms, and the seed."""
+    kinds = settings.plan.kinds
+    divisor = math.gcd(*(kind.weight for kind in kinds))
+    return {
+        "SREMUT_MIX": "\n".join(_line(kind, divisor) for kind in kinds),
+        "SREMUT_SEED": str(settings.seed),
+    }
+
+
+def _line(kind: Kind, divisor: int) -> str:
+    body = kind.body.encode().hex() or "-"
+    return f"{kind.weight // divisor} {kind.method} {kind.path} {body}"
+
+
+def _whole(option: str, value: float) -> int:
+    if value != int(value) or value < 1:
+        raise SettingsError(f"{option}: found {value:g}; allowed with wrk2: a whole number from 1")
+    return int(value)
+
+
+class _Ended(Exception):  # noqa: N818 - no error: we were asked to end
+    """A signal came."""
+
+
+def main(argv: list[str]) -> int:
+    """Drive the rounds. `argv` is without the program's name. Returns the exit status.
+
+    0: all rounds were driven; 2: misuse; 143: ended by a signal; else what wrk2's first round
+    ended with.
+    """
+    try:
+        settings = parse_settings(argv)
+        arguments = command(settings)
+    except SystemExit as ended:  # argparse has said why
+        return int(ended.code or 0)
+    except SettingsError as error:
+        print(f"sremut-load: {error}", file=sys.stderr)
+        return 2
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    try:
+        return _rounds(settings, arguments)
+    except _Ended:
+        return TERMINATED
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise _Ended
+
+
+def _rounds(settings: Settings, arguments: list[str]) -> int:
+    around = {**os.environ, **environment(settings)}
+    number = 0
+    while settings.rounds == 0 or number < settings.rounds:
+        number += 1
+        print(f"Running wrk2 on round #{number}", flush=True)
+        code = _round(arguments, around)
+        if code and number == 1:
+            return code
+        if number != settings.rounds:
+            threading.Event().wait(settings.pause)  # the protocol's own pause
+    return 0
+
+
+def _round(arguments: list[str], around: dict[str, str]) -> int:
+    with subprocess.Popen(arguments, env=around) as wrk:
+        try:
+            code = wrk.wait()
+        except _Ended:
+            wrk.kill()
+            raise
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
