@@ -15,6 +15,7 @@ from pytest_sremut.contract.evaluate import evaluate
 from pytest_sremut.contract.port import ContractReading
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError, HarnessError
 from pytest_sremut.study.verdict import ContractVerdict, Evaluation
+from pytest_sremut.workload.window import Window
 
 CONTRACT = make_contract()
 
@@ -422,9 +423,44 @@ def test_a_fresh_window_that_fails_names_the_workload(world: World, port: FakePo
     assert "MS-I4 do not hold" in observed(reading, "MS-I6")
 
 
+def windows(port: FakePort, *given: Window, seconds: float = 1.0) -> list[Window]:
+    """Fresh windows to come, the last one again and again; those that were taken."""
+    taken: list[Window] = []
+
+    def fresh() -> Window:
+        port.clock += seconds
+        taken.append(given[min(len(taken), len(given) - 1)])
+        return taken[-1]
+
+    port.fresh = fresh
+    return taken
+
+
 def test_the_fresh_window_needs_fifty_requests(port: FakePort) -> None:
-    port.fresh = lambda: make_window(requests=40)
+    taken = windows(port, make_window(requests=40))
     assert evaluate(CONTRACT, port, only=["MS-I6"]).violated == ("MS-I6",)
+    assert len(taken) == 4
+
+
+def test_a_fresh_window_that_lacks_nothing_but_requests_is_taken_again(port: FakePort) -> None:
+    taken = windows(port, make_window(requests=40), make_window(requests=100))
+    assert evaluate(CONTRACT, port, only=["MS-I6"]).violated == ()
+    assert len(taken) == 2
+
+
+@pytest.mark.parametrize("first", [make_window(requests=40, failures=10), make_window(failures=10)])
+def test_a_fresh_window_in_which_something_failed_is_not_taken_again(
+    port: FakePort, first: Window
+) -> None:
+    taken = windows(port, first, make_window(requests=100))
+    assert evaluate(CONTRACT, port, only=["MS-I6"]).violated == ("MS-I6",)
+    assert len(taken) == 1
+
+
+def test_no_fresh_window_is_begun_after_the_deadline(port: FakePort) -> None:
+    taken = windows(port, make_window(requests=40), seconds=30.0)
+    assert evaluate(CONTRACT, port, only=["MS-I6"]).violated == ("MS-I6",)
+    assert len(taken) == 1
 
 
 def test_a_refused_deletion_is_no_verdict(world: World, port: FakePort) -> None:
