@@ -111,12 +111,14 @@ class _Port:
     def fresh_window(self) -> Window:
         self._windows += 1
         name = f"{self._notes.state.value}-fresh{self._windows}"
-        taken = take_window(self._ctx, name, rounds=self._fresh_rounds())
+        taken = take_window(self._ctx, name, rounds=self._fresh_rounds() * self._windows)
         self._notes.objects.append(taken.raw)
         return taken.window
 
     def _fresh_rounds(self) -> int:
-        """As many rounds as are asked for more than the contract's least number of requests."""
+        """As many rounds as are asked for more than the contract's least number of requests; a
+        second window, asked for because too few came, has twice as many.
+        """
         asked = self.protocol.workload.rate * self.protocol.workload.duration
         least = max(
             (
