@@ -16,13 +16,14 @@ import pytest
 
 from pytest_sremut import execution
 from pytest_sremut.collection import StudyFile, is_study
-from pytest_sremut.errors import EvidenceError, SremutError
+from pytest_sremut.errors import EvidenceError, InputError, SremutError
 from pytest_sremut.report import CellReport, Observed
-from pytest_sremut.reporting import export, judge_directories
+from pytest_sremut.reporting import baseline_of, compared, export, judge_directories
 from pytest_sremut.study.verdict import ContractVerdict
 from pytest_sremut.terminal import status_of, write_summary
 
 if TYPE_CHECKING:
+    from pytest_sremut.ledger.baseline.document import Baseline, Known
     from pytest_sremut.ledger.judge import Judged, JudgedStudy
     from pytest_sremut.ledger.model import AttemptFact, StateFact
     from pytest_sremut.options import Settings
@@ -38,9 +39,10 @@ class CellNotJudgedError(SremutError):
 class RecordedSession:
     """Stands where a live session stands: reports cells, from records."""
 
-    def __init__(self, judged: Judged, requirement: str) -> None:
+    def __init__(self, judged: Judged, requirement: str, baseline: Baseline | None = None) -> None:
         self._studies = {item.study.id: item for item in judged.studies}
         self._requirement = requirement
+        self._baseline = baseline
 
     def report(self, study: Study, cell: Cell) -> CellReport:
         """Judge a cell from every valid attempt at its run; the first that fails is told.
@@ -57,7 +59,8 @@ class RecordedSession:
             for attempt in judged.at(cell.run.id)
             if attempt.valid
         ]
-        return next((report for report in reports if report.problems()), reports[-1])
+        telling = (CellReport.problems, CellReport.known_problems)
+        return next((one for told in telling for one in reports if told(one)), reports[-1])
 
     def finish_run(self) -> None:
         """Nothing was begun."""
@@ -81,7 +84,13 @@ class RecordedSession:
             observed=observed,
             contract=_contract_verdict(fact, self._requirement, cell),
             violated=frozenset() if contract is None else contract.violated,
+            known=self._known(judged),
         )
+
+    def _known(self, judged: JudgedStudy) -> frozenset[Known]:
+        if self._baseline is None:
+            return frozenset()
+        return self._baseline.known(judged.study, judged.digests)
 
 
 def _observed(cell: Cell, fact: StateFact) -> Iterator[Observed]:
@@ -127,6 +136,7 @@ class Adjudication:
         self._settings = settings
         self._is_main = not hasattr(config, "workerinput")
         self._judged: Judged | None = None
+        self._baseline: Baseline | None = None
         self._told: list[tuple[str, bool]] = []  # lines for the summary, and whether they are bad
         self._chosen = ""
         config.pluginmanager.register(execution, "sremut-execution")
@@ -143,11 +153,15 @@ class Adjudication:
         if self._config.option.collectonly:
             return
         try:
+            self._baseline = baseline_of(self._settings)
+        except InputError as error:
+            raise pytest.UsageError(f"--sremut-baseline: {error}") from None
+        try:
             self._judged = judge_directories(self._settings, self._directories())
         except EvidenceError as error:
             raise pytest.UsageError(str(error)) from None
         self._config.stash[execution.SESSION] = RecordedSession(
-            self._judged, self._settings.require
+            self._judged, self._settings.require, self._baseline
         )
 
     def _directories(self) -> tuple[Path, ...]:
@@ -230,6 +244,7 @@ class Adjudication:
     def _conclude(self, judged: Judged) -> bool:
         """Write or check the ledger, export it, judge thresholds; whether anything is wrong."""
         from pytest_sremut.ledger.adjudicate import ledger
+        from pytest_sremut.ledger.baseline.comparison import compare
         from pytest_sremut.ledger.document import checked, ledger_bytes
         from pytest_sremut.ledger.markdown import render
         from pytest_sremut.ledger.store import LedgerFiles
@@ -252,16 +267,19 @@ class Adjudication:
         else:
             done = files.write(data, rendering)
             self._told.append((f"sremut: ledger {done}: {where}, SHA-256 {digest}", False))
+        comparison = None if self._baseline is None else compare(self._baseline, document)
         self._told += [
-            (export(self._settings, kind, path, document, data), False)
+            (export(self._settings, kind, path, document, data, comparison=comparison), False)
             for kind, path in self._settings.reports
         ]
+        if comparison is not None:
+            self._told += compared(self._settings, comparison)
         bad += [f"sremut: evidence {text}" for _, text in judged.problems]
         if self._settings.fail_under is not None:
             for item in (one for one in judged.studies if one.attempts):
                 bad += scores_below(item.study, item.attempts, self._settings.fail_under)
         self._told += [(line, True) for line in bad]
-        return bool(bad)
+        return bool(bad) or (comparison is not None and comparison.failed)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._judged is None or not self._is_main:

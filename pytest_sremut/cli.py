@@ -21,6 +21,7 @@ from pytest_sremut import __version__
 from pytest_sremut.attestation.cli import add_arguments as add_attestation
 from pytest_sremut.census.cli import add_arguments as add_census
 from pytest_sremut.errors import SremutError, UsageError
+from pytest_sremut.ledger.baseline.command import add_arguments as add_baseline
 from pytest_sremut.ledger.published.command import add_arguments as add_import
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     add_attestation(commands)
     add_census(commands)
     add_import(commands)
+    add_baseline(commands)
     _add_cluster(commands)
     doctor = commands.add_parser("doctor", help="say what this machine lacks, and what to do")
     doctor.add_argument("--json", action="store_true", help="machine-readable")

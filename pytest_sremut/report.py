@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from pytest_sremut.ledger.baseline.document import Known
 from pytest_sremut.study.model import Cell, Study
-from pytest_sremut.study.verdict import ContractVerdict, State, Verdict
+from pytest_sremut.study.verdict import ContractVerdict, State, Verdict, disagreement
 
 __all__ = ["CellReport", "Observed"]
 
@@ -35,6 +36,7 @@ class CellReport:
     observed: tuple[Observed, ...]
     contract: ContractVerdict
     violated: frozenset[str]
+    known: frozenset[Known] = frozenset()  # disagreements of the study that the baseline lists
 
     def predicted(self) -> tuple[str, frozenset[str]] | None:
         """The frozen verdict and, for the contract, the frozen violated set."""
@@ -57,8 +59,14 @@ class CellReport:
         if self.cell.is_contract or self.requirement == "predictions":
             found += self._against_prediction()
         else:
-            found += self._against_contract()
+            found += [told for told, is_known in self._against_contract() if not is_known]
         return found
+
+    def known_problems(self) -> list[str]:
+        """Disagreements with the contract that do not fail this cell, since they are known."""
+        if self.cell.is_contract or self.requirement == "predictions":
+            return []
+        return [f"known: {told}" for told, is_known in self._against_contract() if is_known]
 
     def _against_prediction(self) -> Iterator[str]:
         expected = self.predicted()
@@ -71,24 +79,36 @@ class CellReport:
         if self.cell.is_contract and violated != self.violated:
             yield f"contract: predicted violated {_set(violated)}, observed {_set(self.violated)}"
 
-    def _against_contract(self) -> Iterator[str]:
-        passed = self.contract is ContractVerdict.PASS
+    def _against_contract(self) -> Iterator[tuple[str, bool]]:
+        """Every reading that contradicts the contract, and whether the baseline lists it."""
+        said = "PASS" if self.contract is ContractVerdict.PASS else f"REJECT {_set(self.violated)}"
         for seen in self.observed:
-            if seen.verdict == Verdict.ACCEPT.value and not passed:
-                yield (
-                    f"{seen.instrument}: false accept: {seen.verdict}, while the contract says "
-                    f"REJECT {_set(self.violated)}"
+            kind = disagreement(Verdict(seen.verdict), self.contract)
+            if kind:
+                what = Known(
+                    oracle=self.cell.oracle,
+                    mutant=self.cell.run.mutant,
+                    state=self.cell.state,
+                    kind=kind,
                 )
-            elif seen.verdict == Verdict.REJECT.value and passed:
-                yield f"{seen.instrument}: false reject: {seen.verdict}, the contract says PASS"
+                yield (
+                    f"{seen.instrument}: {kind}: {seen.verdict}, while the contract says {said}",
+                    what in self.known,
+                )
 
     def require(self) -> None:
-        """Fail the cell, without a traceback, when there is a problem."""
+        """Fail the cell, without a traceback, when there is a problem.
+
+        One whose problems are all known ends as an expected failure.
+        """
         __tracebackhide__ = True
-        found = self.problems()
+        found, known = self.problems(), self.known_problems()
         if found:
             head = f"{self.study.id} {self.cell.id} (attempt {self.attempt})"
-            pytest.fail("\n  ".join([head, *found, f"evidence: {self.evidence}"]), pytrace=False)
+            told = [head, *found, *known, f"evidence: {self.evidence}"]
+            pytest.fail("\n  ".join(told), pytrace=False)
+        if known:
+            pytest.xfail("; ".join(known))
 
     def properties(self) -> list[tuple[str, str]]:
         """Plain strings for JUnit and for the controller."""

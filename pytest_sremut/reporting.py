@@ -7,16 +7,49 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.errors import EvidenceError, InputError
 
 if TYPE_CHECKING:
+    from pytest_sremut.ledger.baseline.comparison import Comparison
+    from pytest_sremut.ledger.baseline.document import Baseline
     from pytest_sremut.ledger.judge import Judged, StudyInput
     from pytest_sremut.options import Settings
 
-__all__ = ["export", "export_session", "judge_directories", "study_inputs"]
+__all__ = [
+    "Concluded",
+    "baseline_of",
+    "compared",
+    "conclude_session",
+    "export",
+    "judge_directories",
+    "study_inputs",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concluded:
+    """What was made of a live session's records: a line for each report, and the comparison."""
+
+    reports: tuple[str, ...] = ()
+    comparison: Comparison | None = None
+
+
+def baseline_of(settings: Settings) -> Baseline | None:
+    """The baseline that was named. Raises InputError."""
+    from pytest_sremut.ledger.baseline.document import read_baseline
+
+    return None if settings.baseline is None else read_baseline(settings.baseline)
+
+
+def compared(settings: Settings, comparison: Comparison) -> list[tuple[str, bool]]:
+    """A comparison as lines for the summary, each with whether it is bad."""
+    file = "" if settings.baseline is None else settings.baseline.name
+    head = (f"sremut: baseline {file}: {comparison.head()}", comparison.failed)
+    return [head, *((f"  {line}", is_bad) for line, is_bad in comparison.lines())]
 
 
 def study_inputs(settings: Settings) -> list[StudyInput]:
@@ -54,20 +87,40 @@ def judge_directories(settings: Settings, directories: Sequence[Path]) -> Judged
     return judge(studies, [read_evidence(one, needs_pods=needs) for one in directories])
 
 
-def export_session(settings: Settings, evidence: Path) -> list[str]:
-    """The reports that a live session was asked for; a line for each. Raises EvidenceError."""
+def conclude_session(
+    settings: Settings, evidence: Path, baseline: Baseline | None = None
+) -> Concluded:
+    """The reports that a live session was asked for, and how it compares with the baseline.
+
+    Raises:
+        EvidenceError: A report cannot be written, or nothing can be judged from the records.
+    """
     from pytest_sremut.ledger.adjudicate import ledger
+    from pytest_sremut.ledger.baseline.comparison import compare
     from pytest_sremut.ledger.document import ledger_bytes
 
-    if not settings.reports:
-        return []
+    if not settings.reports and baseline is None:
+        return Concluded()
     document = ledger(judge_directories(settings, [evidence]))
     data = ledger_bytes(document)
-    return [export(settings, kind, path, document, data) for kind, path in settings.reports]
+    comparison = None if baseline is None else compare(baseline, document)
+    return Concluded(
+        reports=tuple(
+            export(settings, kind, path, document, data, comparison=comparison)
+            for kind, path in settings.reports
+        ),
+        comparison=comparison,
+    )
 
 
 def export(
-    settings: Settings, kind: str, path: Path, document: Mapping[str, Any], data: bytes
+    settings: Settings,
+    kind: str,
+    path: Path,
+    document: Mapping[str, Any],
+    data: bytes,
+    *,
+    comparison: Comparison | None = None,
 ) -> str:
     """Write one report; says where. Raises EvidenceError.
 
@@ -77,6 +130,7 @@ def export(
         path: Where to; the file named by GITHUB_STEP_SUMMARY is appended to, others are replaced.
         document: The ledger.
         data: Its bytes.
+        comparison: With the baseline, told on the page of a CI step.
     """
     from pytest_sremut.evidence.atomic import make_directory
     from pytest_sremut.ledger.step_summary import step_summary
@@ -91,7 +145,8 @@ def export(
         texts = _registries(settings.root, document)
         replace_file(path, canonical_json(stryker_report(document, texts)) + b"\n")
     else:
-        text = step_summary(document, sha256(data))
+        known = () if comparison is None else compared(settings, comparison)
+        text = step_summary(document, sha256(data), known)
         shared = os.environ.get("GITHUB_STEP_SUMMARY", "")
         if shared and Path(shared).resolve() == path:
             append_text(path, text)

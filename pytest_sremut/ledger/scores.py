@@ -17,7 +17,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_sremut.ledger.model import AttemptFact, StateFact
-from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, State, Verdict
+from pytest_sremut.study.verdict import (
+    CONTRACT,
+    ContractVerdict,
+    State,
+    Verdict,
+    disagreement,
+)
 
 __all__ = [
     "Disagreement",
@@ -156,24 +162,19 @@ def disagreements(attempts: Iterable[AttemptFact]) -> list[Disagreement]:
         for state in attempt.states.values():
             if state.contract is None:
                 continue
-            passed = state.contract.verdict is ContractVerdict.PASS
             for reading in state.readings:
-                if reading.verdict is Verdict.ACCEPT and not passed:
-                    kind = "false accept"
-                elif reading.verdict is Verdict.REJECT and passed:
-                    kind = "false reject"
-                else:
-                    continue
-                found.append(
-                    Disagreement(
-                        kind=kind,
-                        oracle=reading.oracle,
-                        instrument=reading.instrument,
-                        run=attempt.run,
-                        attempt=attempt.attempt,
-                        state=state.state,
+                kind = disagreement(reading.verdict, state.contract.verdict)
+                if kind:
+                    found.append(
+                        Disagreement(
+                            kind=kind,
+                            oracle=reading.oracle,
+                            instrument=reading.instrument,
+                            run=attempt.run,
+                            attempt=attempt.attempt,
+                            state=state.state,
+                        )
                     )
-                )
     return found
 
 

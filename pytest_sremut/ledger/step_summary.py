@@ -6,7 +6,7 @@ can be found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_sremut.ledger.markdown_tables import amount, code, escaped, ids, table, yes_no
@@ -16,14 +16,20 @@ __all__ = ["step_summary"]
 Json = Mapping[str, Any]
 
 
-def step_summary(ledger: Json, digest: str) -> str:
+def step_summary(ledger: Json, digest: str, known: Sequence[tuple[str, bool]] = ()) -> str:
     """Markdown for a CI step.
 
     Args:
         ledger: The ledger.
         digest: SHA-256 of its bytes.
+        known: How it compares with a baseline: lines, the first of them the sum, each with
+            whether it is bad.
     """
     lines: list[str] = []
+    for line, is_bad in known:
+        text = escaped(line.removeprefix("sremut: ").strip())
+        lines.append(f"- **{text}**" if is_bad else f"- {text}")
+    lines += [""] if known else []
     for study in ledger["studies"]:
         lines += _study(study)
     if ledger["problems"]:

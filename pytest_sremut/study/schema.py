@@ -58,13 +58,18 @@ def validator_for(package: str, name: str) -> Validator:
     return validator
 
 
-def validate(source: YamlFile, name: str) -> None:
-    """Check a file of a study against `name`: study, contract, mutants or predictions.
+def validate(source: YamlFile, name: str, *, package: str = "pytest_sremut.study") -> None:
+    """Check a file against a schema of a package of ours, by default one of a study's own.
+
+    Args:
+        source: The file.
+        name: Of the schema: study, contract, mutants or predictions.
+        package: In whose `schemas/` it lies.
 
     Raises:
         InputError: The first thing in the file that is not allowed.
     """
-    errors = list(validator_for("pytest_sremut.study", name).iter_errors(source.value))
+    errors = list(validator_for(package, name).iter_errors(source.value))
     if errors:
         raise min((_told(source, error) for error in errors), key=lambda told: (told[0], told[1]))[
             2

@@ -16,6 +16,7 @@ __all__ = [
     "Registration",
     "State",
     "Verdict",
+    "disagreement",
 ]
 
 CONTRACT = "contract"
@@ -43,6 +44,15 @@ class ContractVerdict(StrEnum):
 
     PASS = "PASS"  # noqa: S105 - a verdict, not a password
     REJECT = "REJECT"
+
+
+def disagreement(verdict: Verdict, contract: ContractVerdict) -> str:
+    """`false accept`, `false reject`, or nothing; an error is no verdict and contradicts none."""
+    if verdict is Verdict.ACCEPT and contract is ContractVerdict.REJECT:
+        return "false accept"
+    if verdict is Verdict.REJECT and contract is ContractVerdict.PASS:
+        return "false reject"
+    return ""
 
 
 class Evaluation(StrEnum):

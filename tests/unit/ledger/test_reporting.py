@@ -10,7 +10,7 @@ from records import ROOT
 
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.options import Settings
-from pytest_sremut.reporting import export_session, study_inputs
+from pytest_sremut.reporting import Concluded, conclude_session, study_inputs
 
 
 def settings(*reports: tuple[str, Path]) -> Settings:
@@ -31,8 +31,8 @@ def settings(*reports: tuple[str, Path]) -> Settings:
 
 def test_a_live_session_exports_what_its_records_give(whole: Path, tmp_path: Path) -> None:
     given = settings(("json", tmp_path / "l.json"), ("md", tmp_path / "deep" / "s.md"))
-    told = export_session(given, whole)
-    assert told == [
+    told = conclude_session(given, whole)
+    assert list(told.reports) == [
         f"sremut: json report: {tmp_path / 'l.json'}",
         f"sremut: md report: {tmp_path / 'deep' / 's.md'}",
     ]
@@ -41,9 +41,9 @@ def test_a_live_session_exports_what_its_records_give(whole: Path, tmp_path: Pat
 
 
 def test_without_a_wish_nothing_is_read(tmp_path: Path) -> None:
-    assert export_session(settings(), tmp_path / "none") == []
+    assert conclude_session(settings(), tmp_path / "none") == Concluded()
 
 
 def test_evidence_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match="no evidence directory"):
-        export_session(settings(("json", tmp_path / "l.json")), tmp_path)
+        conclude_session(settings(("json", tmp_path / "l.json")), tmp_path)

@@ -1,0 +1,1 @@
+"""What is known already: the disagreements and scores against which only what is new fails."""
