@@ -8,7 +8,8 @@ evidence for the summary, so that a crashed worker's finished states are in it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,20 @@ from pytest_sremut.evidence.identity import new_session_id
 from pytest_sremut.gate import Admission, admit
 from pytest_sremut.interrupts import Interrupts
 from pytest_sremut.options import Settings
-from pytest_sremut.reporting import Concluded, baseline_of, compared, conclude_session
+from pytest_sremut.reporting import (
+    Concluded,
+    baseline_of,
+    compared,
+    conclude_session,
+    seal_source,
+)
 from pytest_sremut.sealing import Sealing
 from pytest_sremut.session import AuditSession
 from pytest_sremut.terminal import ProgressLine, status_of, write_summary
 
 if TYPE_CHECKING:
     from pytest_sremut.ledger.baseline.document import Baseline
+    from pytest_sremut.ledger.model import AttemptFact
     from pytest_sremut.study.model import Study
 
 __all__ = ["Audit"]
@@ -60,6 +68,8 @@ class Audit:
         self._admitted: list[Study] = []
         self._progress = ProgressLine(None)
         self._under_way: dict[str, str] = {}  # run -> state, as a controller sees it
+        self._recovered: list[str] = []  # by workers, whose predecessors died
+        self._recovered_before: list[str] = []
         self._sealing: Sealing | None = None
         self._key = str(told["key"]) if told else ""
         self._for_workers = {
@@ -70,7 +80,9 @@ class Audit:
         if self._is_controller:
             from pytest_sremut.distribution import XdistHooks
 
-            config.pluginmanager.register(XdistHooks(self._for_workers), "sremut-xdist")
+            hooks = XdistHooks(self._for_workers, one_cluster=settings.is_shared)
+            self._recovered = hooks.recovered
+            config.pluginmanager.register(hooks, "sremut-xdist")
         config.pluginmanager.register(execution, "sremut-execution")
 
     def _evidence_directory(self) -> Path:
@@ -109,11 +121,28 @@ class Audit:
             self._baseline = baseline_of(self._settings)
         except InputError as error:
             raise pytest.UsageError(f"--sremut-baseline: {error}") from None
+        self._interrupts.install()
+        if self._settings.is_shared and self._is_reader and self._admissions:
+            self._recover()
         if self._settings.sealed and self._is_reader and self._admissions:
             self._open_sealed()
-        self._interrupts.install()
         if not self._is_controller:
             self._start()
+
+    def _recover(self) -> None:
+        """Put back what dead sessions left on the cluster, before anything else is done there."""
+        from pytest_sremut.recovery import Place, recover_before
+
+        place = Place.of_project(
+            self._settings.root, session=self._session_id, more=self._settings.evidence_directories
+        )
+        try:
+            self._recovered_before = recover_before(
+                self._settings, replace(place, progress=self._progress)
+            )
+        except SremutError as error:
+            told = "\n  ".join([f"nothing was run: {error}", *error.diagnostics().splitlines()])
+            raise pytest.UsageError(told) from None
 
     def _open_sealed(self) -> None:
         """The session's key, before its first attempt and before any worker starts."""
@@ -161,10 +190,16 @@ class Audit:
         self._config.stash[execution.SESSION] = self._session
 
     def pytest_report_header(self) -> list[str]:
-        lines = [f"sremut: {item.header}" for _, item in sorted(self._admissions.items())]
+        lines = [
+            f"sremut: {'SEALED ' if self._settings.sealed else ''}{item.header}"
+            for _, item in sorted(self._admissions.items())
+        ]
         if self._sealing is not None:
             lines += [f"sremut: {line}" for line in self._sealing.lines()]
         lines.append(f"sremut: cluster: {self._settings.cluster}, evidence: {self.evidence}")
+        if self._settings.is_shared and self._is_controller:
+            lines.append("sremut: one cluster: one worker does all runs, one after the other")
+        lines += [f"sremut: recovered {line}" for line in self._recovered_before]
         if self._settings.cluster == "kind" and self._is_reader:
             from pytest_sremut.cluster.kind.orphans import left_behind
 
@@ -222,6 +257,10 @@ class Audit:
         own, self._session = self._session, None
         try:
             if own is not None:
+                if hasattr(self._config, "workeroutput"):
+                    self._config.workeroutput["sremut_recovered"] = list(own.recovered)
+                else:
+                    self._recovered += own.recovered
                 del self._config.stash[execution.SESSION]
                 own.close()
         except SremutError as error:
@@ -269,6 +308,8 @@ class Audit:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for line in self._recovered if self._is_reader else ():
+            terminalreporter.write_line(f"sremut: recovered {line}", yellow=True)
         for line in self._complaints:
             terminalreporter.write_line(f"sremut: {line}", red=True)
         self._tell_kept(terminalreporter)
@@ -284,7 +325,7 @@ class Audit:
         from pytest_sremut.ledger.load import read_attempts
 
         try:
-            attempts, problems = read_attempts(self.evidence)
+            attempts, problems = read_attempts(self.evidence, seals=seal_source(self._settings))
         except SremutError as error:
             terminalreporter.write_line(f"sremut: no summary: {error}", red=True)
             return
@@ -296,7 +337,7 @@ class Audit:
                 terminalreporter,
                 study=study,
                 attempts=own,
-                registration=self._header_of(study),
+                registration=self._header_of(study, own),
                 evidence=str(self.evidence),
                 not_read=problems,
             )
@@ -323,10 +364,15 @@ class Audit:
             terminalreporter.write_line(f"  export KUBECONFIG={directory / 'kubeconfig'}")
             terminalreporter.write_line(f"  sremut cluster down --name {name}")
 
-    def _header_of(self, study: Study) -> str:
+    def _header_of(self, study: Study, attempts: Sequence[AttemptFact]) -> str:
         """Of a study of this session; one that only stands in the evidence says no more."""
+        from pytest_sremut.ledger.seals import study_label
+
         admission = self._admissions.get(study.id)
-        return f"{study.id}: not of this session" if admission is None else admission.header
+        if admission is None:
+            return f"{study.id}: not of this session"
+        told = study_label(tuple(attempts))
+        return f"{told} {admission.header}" if told else admission.header
 
     @property
     def _is_reader(self) -> bool:
@@ -340,7 +386,7 @@ class Audit:
         if not self.evidence.is_dir():
             return []
         try:
-            attempts, _ = read_attempts(self.evidence)
+            attempts, _ = read_attempts(self.evidence, seals=seal_source(self._settings))
         except SremutError as error:
             return [f"sremut: no score, since there is no evidence: {error}"]
         lines: list[str] = []

@@ -23,6 +23,7 @@ from pytest_sremut.census.cli import add_arguments as add_census
 from pytest_sremut.errors import SremutError, UsageError
 from pytest_sremut.ledger.baseline.command import add_arguments as add_baseline
 from pytest_sremut.ledger.published.command import add_arguments as add_import
+from pytest_sremut.recovery import add_arguments as add_recover
 
 if TYPE_CHECKING:
     from pytest_sremut.embedded import EmbeddedCluster, Options
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     add_census(commands)
     add_import(commands)
     add_baseline(commands)
+    add_recover(commands)
     _add_cluster(commands)
     doctor = commands.add_parser("doctor", help="say what this machine lacks, and what to do")
     doctor.add_argument("--json", action="store_true", help="machine-readable")
@@ -210,9 +212,7 @@ def _cluster_status(arguments: argparse.Namespace) -> int:
 
     directory = _directory(arguments.name)
     wanted = [
-        item
-        for item in directories(os.environ)
-        if arguments.name in {_DEFAULT, item.path.name}
+        item for item in directories(os.environ) if arguments.name in {_DEFAULT, item.path.name}
     ]
     embedded_too = (directory / "state.json").exists()  # then stdout is one JSON document
     for item in wanted:

@@ -31,27 +31,45 @@ def run_scope(nodeid: str) -> str | None:
 
 
 class RunScheduling(LoadScopeScheduling):
-    """Cells of one run stay together and in order; any other test goes by its file."""
+    """Cells of one run stay together and in order; any other test goes by its file.
+
+    On one cluster that all workers share, one worker does all runs, one after the other: a cluster
+    has one mutation at a time. The others do what else there is, and take over if it dies.
+    """
+
+    def __init__(
+        self, config: pytest.Config, log: Any = None, *, one_cluster: bool = False
+    ) -> None:
+        super().__init__(config, log)
+        self._one_cluster = one_cluster
 
     def _split_scope(self, nodeid: str) -> str:
-        return run_scope(nodeid) or nodeid.split("::", 1)[0]
+        run = run_scope(nodeid)
+        if run is not None and self._one_cluster:
+            return "runs"
+        return run or nodeid.split("::", 1)[0]
 
 
 class XdistHooks:
     """Registered on the controller when xdist distributes a session that runs mutants."""
 
-    def __init__(self, workerinput: dict[str, Any]) -> None:
+    def __init__(self, workerinput: dict[str, Any], *, one_cluster: bool = False) -> None:
         self._workerinput = workerinput
+        self._one_cluster = one_cluster
+        self.recovered: list[str] = []  # what workers put back before they began
         self._workers: list[Any] = []
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> RunScheduling | None:
         if config.getoption("dist", "no") in {"no", "each"}:
             return None
-        return RunScheduling(config, log)
+        return RunScheduling(config, log, one_cluster=self._one_cluster)
 
     def pytest_configure_node(self, node: Any) -> None:
         node.workerinput["sremut"] = dict(self._workerinput)
         self._workers.append(node)
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.recovered += getattr(node, "workeroutput", {}).get("sremut_recovered", [])
 
     def pytest_keyboard_interrupt(self) -> None:
         """Tell the workers at once, and wait until each has put back what it had mutated.

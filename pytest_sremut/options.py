@@ -75,6 +75,11 @@ class Settings:
         return self.cluster.partition(":")[0]
 
     @property
+    def is_shared(self) -> bool:
+        """Whether all processes of the session work on one cluster that was there before."""
+        return self.cluster.startswith("context:")
+
+    @property
     def keeps_clusters(self) -> bool:
         """Whether clusters that the session starts outlive it."""
         return self.keep_cluster and self.cluster in {"embedded", "kind"}

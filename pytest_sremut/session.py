@@ -6,14 +6,16 @@ lasts. Once a restoration failed nothing more is mutated: the schedule has stopp
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_sremut import benchmark
-from pytest_sremut.cluster.lease import Lease
+from pytest_sremut.cluster.lease import Lease, directory_for
 from pytest_sremut.cluster.port import LogSource
 from pytest_sremut.engine.clock import SystemClock
 from pytest_sremut.engine.driver import Driver, StateReadings
@@ -27,6 +29,7 @@ from pytest_sremut.evidence.identity import (
 )
 from pytest_sremut.evidence.root import EvidenceRoot
 from pytest_sremut.evidence.uninterrupted import uninterrupted
+from pytest_sremut.recovery import Place, recover_leased
 from pytest_sremut.report import CellReport, Observed
 from pytest_sremut.study.verdict import Outcome
 
@@ -123,6 +126,7 @@ class AuditSession:
         self._failed: SremutError | None = None
         self._driver: Driver | None = None
         self._all_complete = True
+        self.recovered: list[str] = []  # attempts of dead processes, put back before ours
 
     # -- cells ------------------------------------------------------------------------------
 
@@ -236,7 +240,8 @@ class AuditSession:
                 registration=admission.registration,
                 clock=self._clock,
                 progress=self._progress,
-                mark=self._mark,
+                mark=self._marked,
+                keep_aside=self._keep_aside,
                 before_run=lambda: self._refuse_if_changed(study),
                 registration_facts=admission.facts(),
                 use_namespaces=self._settings.use_namespaces,
@@ -254,9 +259,11 @@ class AuditSession:
                 self._lease = Lease.acquire(
                     self._identity,
                     holder=self._session_id,
-                    # A cluster of our own is gone with its directory, and so is its lease.
-                    directory=(self._cluster.kubeconfig.parent if _is_own(self._cluster) else None),
+                    directory=_lease_directory(self._cluster),
+                    allow_dirty=True,
                 )
+                if not _is_own(self._cluster):  # a worker that died may have left it so just now
+                    self._recover(self._cluster, self._identity, self._lease)
             except SremutError as error:
                 # One clear message for every cell instead of one attempt each to start it.
                 self._failed = error
@@ -272,13 +279,48 @@ class AuditSession:
                 Outcome.PROTOCOL_VIOLATION, f"changed during the session: {'; '.join(changed)}"
             )
 
-    def _mark(self, note: str) -> None:
-        """The lease's durable mark: set before a mutation, taken away when it was undone."""
+    def _recover(self, cluster: Cluster, identity: ClusterIdentity, lease: Lease) -> None:
+        """Put back what died on this cluster, and refuse it where that is blocked."""
+        place = Place.of_project(
+            self._settings.root, session=self._session_id, more=[self._evidence]
+        )
+        self.recovered += recover_leased(
+            cluster,
+            identity,
+            lease,
+            replace(place, progress=self._progress),
+            allowed_contexts=self._settings.allowed_contexts,
+        )
+
+    def _marked(self, note: str) -> None:
+        """The lease's durable mark: set before anything is written, taken away when all is undone.
+
+        It says where the journal is from which the cluster is put back, and how it is reached.
+        """
         assert self._lease is not None
-        if note:
-            self._lease.mark_dirty(note)
-        else:
+        if not note:
             self._lease.mark_clean()
+            return
+        assert self._driver is not None
+        assert self._cluster is not None
+        attempt = self._driver.attempt
+        self._lease.mark_dirty(
+            note,
+            {
+                "study": attempt.identity.study,
+                "run": attempt.run,
+                "attempt": str(attempt.directory.absolute()),
+                "evidence": str(self._evidence.absolute()),
+                "project": str(self._settings.root.absolute()),
+                "kind": self._settings.cluster_kind,
+                "context": self._cluster.context,
+                "kubeconfig": str(self._cluster.kubeconfig.absolute()),
+            },
+        )
+
+    def _keep_aside(self, body: bytes) -> None:
+        assert self._lease is not None
+        self._lease.keep_aside(body)
 
     def _note_dirty(self, driver: Driver | None) -> None:
         if driver is not None and driver.outcome is not Outcome.COMPLETE:
@@ -322,6 +364,13 @@ def _protocol_of(study: Study, settings: Settings) -> Protocol:
 
 def _is_own(cluster: Cluster) -> bool:
     return cluster.facts().kind in {"embedded", "kind"}
+
+
+def _lease_directory(cluster: Cluster) -> Path:
+    """A cluster of our own is gone with its directory, and so is its lease."""
+    if _is_own(cluster):
+        return cluster.kubeconfig.parent
+    return directory_for(cluster.kubeconfig, os.environ)
 
 
 def _own_context(cluster: Cluster) -> frozenset[str]:

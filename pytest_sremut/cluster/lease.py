@@ -3,7 +3,11 @@
 The lock is on the cluster's identity (UID of kube-system), so two contexts that lead to the same
 cluster exclude each other. It is a lock of the operating system: it ends with its holder, however
 that dies; its file is removed with it, since most clusters live for one session only. The *dirty
-mark* is a file and outlives everybody: it says that a cluster was not put back.
+mark* is a file and outlives everybody: it says that a cluster was not put back, and where the
+evidence is from which it can be. It is a finger-post only: what is true stands in the journal.
+
+A cluster of our own keeps its lease in its own directory, however it is reached; any other one in
+a directory of the user's.
 """
 
 from __future__ import annotations
@@ -18,24 +22,47 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from pytest_sremut.cluster.port import ClusterIdentity
 from pytest_sremut.errors import UsageError
 
-__all__ = ["DirtyMark", "Lease", "default_directory"]
+__all__ = ["DirtyMark", "Lease", "default_directory", "directory_for", "marks", "own_directories"]
 
 _POLL: Final = 0.05
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+_OURS: Final = ("clusters", "kind")  # below the state directory: a directory per cluster
+
+
+def _state(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "sremut"
 
 
 def default_directory(environ: Mapping[str, str]) -> Path:
-    """Where leases of this user are kept."""
-    state = environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "sremut" / "leases"
+    """Where leases of this user are kept, but for clusters of our own."""
+    return _state(environ) / "leases"
+
+
+def directory_for(kubeconfig: Path, environ: Mapping[str, str]) -> Path:
+    """Where the lease of the cluster behind a kubeconfig file is kept."""
+    home = kubeconfig.absolute().parent
+    ours = any(home.parent == (_state(environ) / kind).absolute() for kind in _OURS)
+    return home if ours else default_directory(environ)
+
+
+def own_directories(environ: Mapping[str, str]) -> list[Path]:
+    """The directories of clusters that we made and that outlive a session."""
+    return [one for kind in _OURS for one in sorted((_state(environ) / kind).glob("*"))]
+
+
+def marks(environ: Mapping[str, str]) -> dict[Path, DirtyMark]:
+    """Every dirty mark of this user, by its file."""
+    places = [default_directory(environ), *own_directories(environ)]
+    files = [file for place in places for file in sorted(place.glob("*.dirty"))]
+    return {file: mark for file in files if (mark := _read_mark(file)) is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +71,25 @@ class DirtyMark:
 
     session: str
     note: str  # one sentence: which run, what was left
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What recovery needs: `study`, `run`, `attempt` and `evidence` (directories), `project`, and
+    of the cluster `kind`, `context`, `kubeconfig`. Empty in a mark that says nothing of it."""
+
+
+def _read_mark(path: Path) -> DirtyMark | None:
+    """A mark, one with question marks where it cannot be read; None where there is none."""
+    try:
+        body = json.loads(path.read_bytes())
+        facts = body.get("facts", {})
+        return DirtyMark(
+            session=str(body["session"]),
+            note=str(body["note"]),
+            facts={str(key): str(value) for key, value in facts.items()},
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return DirtyMark(session="?", note="the mark cannot be read")
 
 
 class Lease:
@@ -96,11 +142,11 @@ class Lease:
             if not allow_dirty and (mark := lease.dirty()) is not None:
                 raise UsageError(  # noqa: TRY301 - the lock is given back below
                     f"cluster {identity.server} was left mutated by session {mark.session} "
-                    f"({mark.note}): put it back by that journal's open intents and the captured "
-                    f"target beside it, or take the cluster down; then remove "
+                    f"({mark.note}): `sremut recover` puts it back; the mark is "
                     f"{stem.with_suffix('.dirty')}"
                 )
-            _write(stem.with_suffix(".holder"), {"session": holder, "pid": os.getpid()})
+            told = {"session": holder, "pid": os.getpid()}
+            _write(stem.with_suffix(".holder"), json.dumps(told, sort_keys=True).encode())
         except BaseException:
             lease.release()
             raise
@@ -108,22 +154,40 @@ class Lease:
 
     def dirty(self) -> DirtyMark | None:
         """The mark that stands, one with question marks where it cannot be read."""
-        try:
-            body = json.loads(self._stem.with_suffix(".dirty").read_bytes())
-            return DirtyMark(session=str(body["session"]), note=str(body["note"]))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            return DirtyMark(session="?", note="the mark cannot be read")
+        return _read_mark(self.mark_file)
 
-    def mark_dirty(self, note: str) -> None:
+    @property
+    def mark_file(self) -> Path:
+        """Where the mark stands, or would."""
+        return self._stem.with_suffix(".dirty")
+
+    def mark_dirty(self, note: str, facts: Mapping[str, str] | None = None) -> None:
         """Durably note that the cluster is, or is about to be, mutated. Raises UsageError."""
-        mark = {"session": self._session, "note": note}
-        _write(self._stem.with_suffix(".dirty"), mark)
+        mark = {"session": self._session, "note": note, "facts": dict(facts or {})}
+        _write(self.mark_file, json.dumps(mark, sort_keys=True).encode())
+
+    def keep_aside(self, body: bytes) -> None:
+        """Durably keep what is needed to put a cluster back and may not be evidence.
+
+        The file is its owner's alone, and goes with the mark. Raises UsageError.
+        """
+        _write(self._aside, body)
+
+    def aside(self) -> bytes:
+        """What was kept aside; empty where nothing was, or it cannot be read."""
+        try:
+            return self._aside.read_bytes()
+        except OSError:
+            return b""
+
+    @property
+    def _aside(self) -> Path:
+        return self._stem.with_suffix(".target")
 
     def mark_clean(self) -> None:
         """Durably note that the cluster is as it was."""
-        self._stem.with_suffix(".dirty").unlink(missing_ok=True)
+        self._aside.unlink(missing_ok=True)
+        self.mark_file.unlink(missing_ok=True)
         _sync_directory(self._stem.parent)
 
     def release(self) -> None:
@@ -179,13 +243,13 @@ def _holder(stem: Path) -> str:
         return "another session"
 
 
-def _write(path: Path, body: Mapping[str, Any]) -> None:
-    """Write durably: a crash leaves the old file or the new one, whole."""
+def _write(path: Path, data: bytes) -> None:
+    """Write durably, for the owner's eyes: a crash leaves the old file or the new one, whole."""
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(json.dumps(body, sort_keys=True).encode())
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             Path(temporary).replace(path)

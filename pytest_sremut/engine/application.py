@@ -193,7 +193,8 @@ def remove(ctx: RunContext) -> None:
     ctx.application = []
 
     def nothing_left(items: Objects) -> str:
-        return f"{len(items)} objects are still there" if items else ""
+        names = ", ".join(item["metadata"]["name"] for item in items[:3])
+        return f"{len(items)} objects are still there: {names}" if items else ""
 
     for kind in _OWN_KINDS:
         wait_for(ctx.api, kind, ctx.namespace, nothing_left, timeout=ctx.protocol.stable_timeout)

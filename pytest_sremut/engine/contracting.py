@@ -110,7 +110,7 @@ class _Port:
 
     def fresh_window(self) -> Window:
         self._windows += 1
-        name = f"{self._notes.state.value}-fresh{self._windows}"
+        name = f"{self._notes.called}-fresh{self._windows}"
         taken = take_window(self._ctx, name, rounds=self._fresh_rounds() * self._windows)
         self._notes.objects.append(taken.raw)
         return taken.window
@@ -156,7 +156,7 @@ class _Port:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
-                "name": f"{_POD_NAME}-{self._notes.state.value}",
+                "name": f"{_POD_NAME}-{self._notes.called}",
                 "labels": {ROLE_LABEL: "probe"},
             },
             "spec": {

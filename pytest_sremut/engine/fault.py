@@ -7,10 +7,11 @@ recycle every pod, wait.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_sremut.cluster.port import Absent, Failed, ObjectRef, Present
-from pytest_sremut.cluster.waiting import object_gone
+from pytest_sremut.cluster.waiting import Objects, object_gone
 from pytest_sremut.engine import foreign
 from pytest_sremut.engine.application import listed, stable
 from pytest_sremut.engine.guard import Captured, OperationKind, captured
@@ -22,7 +23,7 @@ from pytest_sremut.study.verdict import Outcome
 if TYPE_CHECKING:
     from pytest_sremut.engine.context import RunContext
 
-__all__ = ["inject", "recover", "target_ref"]
+__all__ = ["inject", "owned_pods", "recover", "target_ref"]
 
 
 _ONE_INJECTION_AND_RECOVERY: Final = 2
@@ -49,8 +50,13 @@ def inject(ctx: RunContext) -> None:
     _recycle(ctx)
 
 
-def recover(ctx: RunContext) -> None:
+def recover(ctx: RunContext, *, only_ours: bool = False) -> None:
     """Take the mutant away, put the captured target back, recycle every pod, wait.
+
+    Args:
+        ctx: The run.
+        only_ours: Recycle only pods of the application that this attempt deployed: nobody knows
+            who else came since.
 
     Raises:
         RunStoppedError: `RESTORATION_FAILURE`: an object that is neither the mutant's nor the
@@ -84,12 +90,11 @@ def recover(ctx: RunContext) -> None:
                 # From here on this is the target: a second recovery finds it in place, and taking
                 # the application away must name its UID.
                 ctx.target = restored.body
-                ctx.application = [
-                    captured(restored.body) if item.ref == ref else item for item in ctx.application
-                ]
+                others = [item for item in ctx.application if item.ref != ref]
+                ctx.application = [*others, captured(restored.body)]
 
             ctx.guard.create(OperationKind.RESTORE_TARGET, [body], note=note)
-    _recycle(ctx)
+    _recycle(ctx, only_ours=only_ours)
 
 
 def _remove_mutant(ctx: RunContext) -> None:
@@ -101,14 +106,15 @@ def _remove_mutant(ctx: RunContext) -> None:
     ctx.mutant_objects = []
 
 
-def _recycle(ctx: RunContext) -> None:
+def _recycle(ctx: RunContext, *, only_ours: bool = False) -> None:
     """Delete each pod that is there now, once; pods that appear later are never added."""
+    there = listed(ctx.api.list("Pod", ctx.namespace))
     pods = [
         Captured(
             ref=ObjectRef(kind="Pod", namespace=ctx.namespace, name=pod["metadata"]["name"]),
             uid=pod["metadata"]["uid"],
         )
-        for pod in listed(ctx.api.list("Pod", ctx.namespace))
+        for pod in (owned_pods(ctx, there) if only_ours else there)
     ]
     ctx.guard.delete(OperationKind.RECYCLE_PODS, pods)
     stable(
@@ -117,3 +123,18 @@ def _recycle(ctx: RunContext) -> None:
         gone=[pod.uid for pod in pods],
         timeout=ctx.protocol.stable_timeout,
     )
+
+
+def owned_pods(ctx: RunContext, pods: Objects) -> list[Mapping[str, Any]]:
+    """The pods whose owners, by UID, are Deployments that this attempt deployed."""
+    deployed = {item.uid for item in ctx.application}
+    sets = {
+        item["metadata"]["uid"]
+        for item in listed(ctx.api.list("ReplicaSet", ctx.namespace))
+        if _owners(item) & deployed
+    }
+    return [pod for pod in pods if _owners(pod) & sets]
+
+
+def _owners(item: Mapping[str, Any]) -> set[str]:
+    return {owner["uid"] for owner in item["metadata"].get("ownerReferences") or ()}

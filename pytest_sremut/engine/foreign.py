@@ -14,6 +14,7 @@ from pytest_sremut.engine.application import listed, stable
 from pytest_sremut.engine.guard import OperationKind, captured
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import ClusterUnavailableError, HarnessError
+from pytest_sremut.evidence.redaction import redact_value
 from pytest_sremut.oracles.request import OracleNode, ReadingRequest
 from pytest_sremut.study.mutants import strip_server_fields
 from pytest_sremut.study.verdict import Outcome
@@ -21,7 +22,7 @@ from pytest_sremut.study.verdict import Outcome
 if TYPE_CHECKING:
     from pytest_sremut.engine.context import RunContext
 
-__all__ = ["Operator", "inject", "recover"]
+__all__ = ["Operator", "as_applied", "inject", "recover"]
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -55,16 +56,15 @@ def recover(ctx: RunContext, ref: ObjectRef, fault: str) -> None:
             raise RunStoppedError(
                 Outcome.RESTORATION_FAILURE, f"the benchmark's recovery left no {ref}"
             )
-        case Present() if _as_applied(found.body) != _as_applied(ctx.target):
+        case Present() if as_applied(found.body) != as_applied(ctx.target):
             raise RunStoppedError(
                 Outcome.RESTORATION_FAILURE,
                 f"the benchmark's recovery left another {ref} than was captured",
             )
         case Present():
             ctx.target = found.body
-            ctx.application = [
-                captured(found.body) if item.ref == ref else item for item in ctx.application
-            ]
+            others = [item for item in ctx.application if item.ref != ref]
+            ctx.application = [*others, captured(found.body)]
 
 
 def _operate(ctx: RunContext, ref: ObjectRef, fault: str, action: str, kind: OperationKind) -> None:
@@ -92,12 +92,12 @@ def _operate(ctx: RunContext, ref: ObjectRef, fault: str, action: str, kind: Ope
         call=f"{action} {fault} (every pod of the namespace, too)",
         act=lambda: operator.operate(action, request, name),
     )
-    ctx.attempt.json(f"benchmark-{ctx.operations:02d}-{action}.json", told)
+    ctx.attempt.json(f"benchmark-{ctx.operations:02d}-{action}.json", redact_value(told))
     # Its own wait ends at pods that merely exist.
     stable(ctx, ctx.baseline, gone=old, timeout=ctx.protocol.stable_timeout)
 
 
-def _as_applied(body: Mapping[str, Any]) -> dict[str, Any]:
+def as_applied(body: Mapping[str, Any]) -> dict[str, Any]:
     """The body less what the server and `kubectl apply` add."""
     stripped = strip_server_fields(body)
     metadata = stripped["metadata"]

@@ -78,6 +78,11 @@ class Operation:
     calls: tuple[Call, ...]
     manager: str = ""  # the field manager of its creations
 
+    @property
+    def number(self) -> int:
+        """Its place among the attempt's intents, from 1."""
+        return int(self.id.removeprefix("op-"))
+
     def as_json(self) -> dict[str, Any]:
         """The facts of its intent."""
         facts: dict[str, Any] = {
@@ -101,7 +106,7 @@ class Operation:
                 for call in facts["calls"]
             )
             return cls(
-                id=str(facts["operation"]),
+                id=f"op-{int(facts['operation'].removeprefix('op-')):04d}",
                 kind=OperationKind(facts["kind"]),
                 calls=calls,
                 manager=str(facts.get("manager", "")),

@@ -14,13 +14,13 @@ from pytest_sremut.engine.clock import rfc3339
 from pytest_sremut.engine.grading import TimedReading
 from pytest_sremut.engine.windows import TakenWindow
 from pytest_sremut.evidence.rawref import RawRef
-from pytest_sremut.evidence.redaction import redact
+from pytest_sremut.evidence.redaction import redact, redact_value, scrub_text
 from pytest_sremut.study.verdict import Registration, State
 
 if TYPE_CHECKING:
     from pytest_sremut.engine.context import RunContext, Timings
 
-__all__ = ["StateNotes", "dump_objects", "state_record"]
+__all__ = ["StateNotes", "contract_record", "dump_objects", "state_record", "workload_record"]
 
 _DUMPED: tuple[Kind, ...] = ("Service", "Endpoints", "EndpointSlice", "Deployment", "Pod")
 
@@ -31,6 +31,7 @@ class StateNotes:
 
     state: State
     started: datetime
+    name: str = ""  # of its windows, probe pods and files; "": the state's
     activation: list[tuple[str, CriterionResult]] = field(default_factory=list)
     readings: list[TimedReading] = field(default_factory=list)
     window: TakenWindow | None = None
@@ -39,6 +40,11 @@ class StateNotes:
     facts: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     waiting: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def called(self) -> str:
+        """What its windows, probe pods and files are called after."""
+        return self.name or self.state.value
 
     def reckon(self, timings: Timings) -> None:
         """Note what had been spent when the state began."""
@@ -91,13 +97,13 @@ def state_record(
                 "when": when,
                 "criterion": result.criterion,
                 "holds": result.holds,
-                "observed": result.observed,
+                "observed": scrub_text(result.observed),
             }
             for when, result in notes.activation
         ],
         "readings": [_reading(ctx, notes.state, item) for item in notes.readings],
-        "workload": None if notes.window is None else _workload(notes.window),
-        "contract": None if notes.contract is None else _contract(notes.contract),
+        "workload": None if notes.window is None else workload_record(notes.window),
+        "contract": None if notes.contract is None else contract_record(notes.contract),
         "objects": [ref.as_json() for ref in notes.objects],
         "timings": _rounded(notes.timings),
         "waiting": _rounded(notes.waiting),
@@ -129,11 +135,13 @@ def _reading(ctx: RunContext, state: State, item: TimedReading) -> dict[str, Any
     }
 
 
-def _workload(taken: TakenWindow) -> dict[str, Any]:
+def workload_record(taken: TakenWindow) -> dict[str, Any]:
+    """A window as a record has it."""
     return {**taken.window.record(), "raw": taken.raw.as_json(), "facts": dict(taken.facts)}
 
 
-def _contract(reading: ContractReading) -> dict[str, Any]:
+def contract_record(reading: ContractReading) -> dict[str, Any]:
+    """What the contract said, as a record has it."""
     return {
         "verdict": reading.verdict.value,
         "violated": sorted(reading.violated),
@@ -142,9 +150,9 @@ def _contract(reading: ContractReading) -> dict[str, Any]:
             {
                 "id": result.id,
                 "evaluation": result.evaluation.value,
-                "observed": result.observed,
+                "observed": scrub_text(result.observed),
                 "elapsed": round(result.elapsed, 6),
-                "facts": dict(result.facts),
+                "facts": redact_value(dict(result.facts)),
             }
             for result in reading.invariants
         ],

@@ -33,7 +33,16 @@ from pytest_sremut.evidence.rawref import RawRef, is_safe_name
 from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot
 from pytest_sremut.study.verdict import Outcome, Registration, State
 
-__all__ = ["Ended", "Resumed", "end_of", "identity_of", "is_final", "resume"]
+__all__ = [
+    "Ended",
+    "Resumed",
+    "earlier_recoveries",
+    "end_of",
+    "entries_of",
+    "identity_of",
+    "is_final",
+    "resume",
+]
 
 _RECOVERIES: Final = "recoveries"
 
@@ -104,6 +113,26 @@ def end_of(root: EvidenceRoot, entry: AttemptEntry) -> Ended | None:
     return Ended(outcome=Outcome(record["outcome"]), reason=record["reason"])
 
 
+def earlier_recoveries(root: EvidenceRoot, entry: AttemptEntry) -> list[Path]:
+    """Directories of recoveries that came after the attempt's own end, in order."""
+    return sorted((root.directory / _RECOVERIES).glob(f"{_stem(entry)}-n[0-9][0-9]"))
+
+
+def entries_of(root: EvidenceRoot, entry: AttemptEntry) -> tuple[JournalEntry, ...]:
+    """The journal of an attempt and those of recoveries after its end, each verified.
+
+    Raises:
+        EvidenceError: One was tampered with, or cannot be read.
+    """
+    assert entry.directory is not None
+    directories = [entry.directory, *earlier_recoveries(root, entry)]
+    return tuple(item for directory in directories for item in _entries(directory))
+
+
+def _stem(entry: AttemptEntry) -> str:
+    return f"{entry.sequence:06d}-{entry.run}-a{entry.attempt:02d}"
+
+
 def resume(root: EvidenceRoot, entry: AttemptEntry, *, clock: Clock | None = None) -> Resumed:
     """Take over an attempt that nobody works at any more.
 
@@ -115,11 +144,10 @@ def resume(root: EvidenceRoot, entry: AttemptEntry, *, clock: Clock | None = Non
     identity = identity_of(entry.directory)
     who = _identity(identity)
     boot = boot_id()
-    stem = f"{entry.sequence:06d}-{entry.run}-a{entry.attempt:02d}"
-    earlier = sorted((root.directory / _RECOVERIES).glob(f"{stem}-n[0-9][0-9]"))
-    entries = _entries(entry.directory) + tuple(e for one in earlier for e in _entries(one))
+    earlier = earlier_recoveries(root, entry)
+    entries = entries_of(root, entry)
     if is_final(entry.directory):
-        directory = root.directory / _RECOVERIES / f"{stem}-n{len(earlier) + 1:02d}"
+        directory = root.directory / _RECOVERIES / f"{_stem(entry)}-n{len(earlier) + 1:02d}"
         make_directory(directory)
         attempt = Attempt(
             directory=directory,

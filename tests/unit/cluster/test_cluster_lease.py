@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sremut.cluster.lease import DirtyMark, Lease, default_directory
+from pytest_sremut.cluster.lease import (
+    DirtyMark,
+    Lease,
+    default_directory,
+    directory_for,
+    marks,
+    own_directories,
+)
 from pytest_sremut.cluster.port import ClusterIdentity
 from pytest_sremut.errors import UsageError
 
@@ -48,7 +55,9 @@ os.kill(os.getpid(), 9)
 """
     ended = subprocess.run([sys.executable, "-c", code], check=False)
     assert ended.returncode == -9
-    with pytest.raises(UsageError, match=r"session dead \(run ms-m01-r01\).*then remove .*\.dirty"):
+    with pytest.raises(
+        UsageError, match=r"session dead \(run ms-m01-r01\).*sremut recover.*\.dirty"
+    ):
         Lease.acquire(CLUSTER, directory=tmp_path, holder="s2")
     with Lease.acquire(CLUSTER, directory=tmp_path, holder="r", allow_dirty=True) as lease:
         assert lease.dirty() == DirtyMark(session="dead", note="run ms-m01-r01")
@@ -116,3 +125,47 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 def test_where_leases_are_kept() -> None:
     assert default_directory({"XDG_STATE_HOME": "/s"}) == Path("/s/sremut/leases")
     assert default_directory({}) == Path("~/.local/state/sremut/leases").expanduser()
+
+
+def test_a_mark_says_where_the_evidence_is(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    directory = default_directory(environ)
+    facts = {"attempt": "/e/study/run/a01", "context": "c"}
+    with Lease.acquire(CLUSTER, directory=directory, holder="s1") as lease:
+        lease.mark_dirty("run ms-m01-r01", facts)
+        file = lease.mark_file
+    home = tmp_path / "sremut" / "clusters" / "dev"
+    with Lease.acquire(OTHER, directory=home, holder="s2") as lease:
+        lease.mark_dirty("another")
+        other = lease.mark_file
+    assert marks(environ) == {
+        file: DirtyMark(session="s1", note="run ms-m01-r01", facts=facts),
+        other: DirtyMark(session="s2", note="another"),
+    }
+    assert own_directories(environ) == [home]
+    with Lease.acquire(CLUSTER, directory=directory, holder="r", allow_dirty=True) as lease:
+        lease.mark_clean()
+    assert list(marks(environ)) == [other]
+
+
+def test_what_is_kept_aside_is_private_and_goes_with_the_mark(tmp_path: Path) -> None:
+    with Lease.acquire(CLUSTER, directory=tmp_path, holder="s1") as lease:
+        assert lease.aside() == b""
+        lease.mark_dirty("x")
+        lease.keep_aside(b"the whole body")
+    (file,) = tmp_path.glob("*.target")
+    assert file.stat().st_mode & 0o777 == 0o600
+    with Lease.acquire(CLUSTER, directory=tmp_path, holder="r", allow_dirty=True) as lease:
+        assert lease.aside() == b"the whole body"
+        lease.mark_clean()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["clusters", "kind"])
+def test_a_cluster_of_our_own_has_one_lease_however_it_is_reached(
+    tmp_path: Path, kind: str
+) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    home = tmp_path / "sremut" / kind / "dev"
+    assert directory_for(home / "kubeconfig", environ) == home
+    assert directory_for(tmp_path / "config", environ) == default_directory(environ)

@@ -23,7 +23,7 @@ from pytest_sremut.cluster.port import ClusterFacts, ClusterIdentity, KubeApi
 from pytest_sremut.engine.driver import Driver
 from pytest_sremut.engine.grading import InstrumentSet
 from pytest_sremut.errors import HarnessError, SremutError
-from pytest_sremut.evidence.identity import AttemptIdentity
+from pytest_sremut.evidence.identity import AttemptIdentity, file_digests
 from pytest_sremut.evidence.root import EvidenceRoot
 from pytest_sremut.oracles.perform import perform
 from pytest_sremut.oracles.port import Reading
@@ -199,8 +199,9 @@ class EngineWorld(World):
                 repetition=run.repetition,
                 registration=Registration.EXPLORATORY,
                 session="test",
-                files={"study": "0" * 64},
+                files=file_digests(ROOT, study.frozen),
                 profile="embedded",
+                cluster={"kind": "fake", "kube_system_uid": self.kube_system_uid},
             )
         )
         driver = Driver(

@@ -1,0 +1,72 @@
+"""Which attempts left something to be done on a cluster. Reads evidence, never the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_sremut.engine.recovery.rebuild import rebuild
+from pytest_sremut.errors import EvidenceError
+from pytest_sremut.evidence.resume import entries_of, identity_of
+from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot
+from pytest_sremut.study.verdict import Outcome
+
+__all__ = ["Pending", "pending_attempts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An attempt that nobody works at and that is not over."""
+
+    root: EvidenceRoot
+    entry: AttemptEntry
+    directory: Path
+    project: Path  # where its study's files lie
+
+    @property
+    def name(self) -> str:
+        """`missing_service/ms-m01-r01 attempt 1`."""
+        return f"{self.entry.study}/{self.entry.run} attempt {self.entry.attempt}"
+
+
+def pending_attempts(
+    evidence: Iterable[Path], cluster_uid: str, *, project: Path
+) -> Iterator[Pending]:
+    """The attempts on that cluster that died, or ended without having put it back.
+
+    Only whoever holds the cluster's lease may act on them: then nobody else works there.
+
+    Args:
+        evidence: Evidence directories; one that is none is passed over.
+        cluster_uid: UID of kube-system.
+        project: Where the studies' files lie.
+    """
+    for directory in evidence:
+        try:
+            root = EvidenceRoot.existing(directory)
+            entries = root.attempts()
+        except EvidenceError:
+            continue
+        for entry in entries:
+            if entry.outcome is Outcome.COMPLETE or entry.directory is None:
+                continue
+            if _of_cluster(entry.directory, cluster_uid) and not _is_over(root, entry):
+                yield Pending(root=root, entry=entry, directory=entry.directory, project=project)
+
+
+def _of_cluster(directory: Path, cluster_uid: str) -> bool:
+    try:
+        return bool(identity_of(directory)["cluster"].get("kube_system_uid") == cluster_uid)
+    except EvidenceError:
+        return False  # it died before it said who it is, and before it touched anything
+
+
+def _is_over(root: EvidenceRoot, entry: AttemptEntry) -> bool:
+    """Closed, and by its journal or that of a recovery there is nothing left to be done."""
+    if entry.died:
+        return False
+    try:
+        return rebuild(entries_of(root, entry)).over
+    except EvidenceError:
+        return False

@@ -1,0 +1,82 @@
+"""A process that is killed at any step of a run leaves what another one can put back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_world import small_application
+from recovery_world import KilledWorld, Step
+from world import NS
+
+from pytest_sremut.engine import application
+from pytest_sremut.evidence.journal import JournalStatus
+from pytest_sremut.evidence.load import load_entry
+from pytest_sremut.study.verdict import Outcome
+
+STEPS = 4  # points of a run that are tried per place, spread evenly over all that there are
+FOREIGN = [
+    {"kind": "Service", "metadata": {"name": "user-service", "namespace": "elsewhere"}},
+    {"kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": NS}},
+]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr("pytest_sremut.cluster.waiting._OUTAGE", 0.2)
+
+
+def study_of(mutant: str, world: KilledWorld) -> Any:
+    return world.pinned() if mutant == "MS-M04" else world.study()
+
+
+def left(world: KilledWorld) -> list[tuple[str, str, str]]:
+    ours = ("EndpointSlice", "ConfigMap")
+    return [key for key in world.kube.objects if key[1] == NS and key[0] not in ours]
+
+
+def planted(world: KilledWorld) -> list[dict[str, Any]]:
+    return [world.kube.put(body) for body in FOREIGN]
+
+
+def check_recovered(world: KilledWorld, foreign: list[dict[str, Any]], told: str) -> None:
+    assert left(world) == [], told
+    for body in foreign:
+        metadata = body["metadata"]
+        key = (body["kind"], metadata["namespace"], metadata["name"])
+        assert world.kube.objects[key] == body, told
+    for entry in world.entries():
+        assert entry.outcome is not None, told
+        record = load_entry(entry)
+        assert record.problems == (), told
+        assert record.journal.status is JournalStatus.INTACT, told
+    assert world.pending() == [], told
+
+
+@pytest.mark.parametrize("mutant", ["MS-M02", "MS-M04"])
+@pytest.mark.parametrize(
+    ("what", "when"),
+    [
+        ("journal", "before"),
+        ("journal", "half"),
+        ("journal", "after"),
+        ("api", "before"),
+        ("api", "after"),
+        ("evidence", "before"),
+    ],
+)
+def test_a_kill_anywhere_is_recovered(tmp_path: Path, mutant: str, what: Any, when: Any) -> None:
+    whole = KilledWorld(tmp_path / "whole")
+    total = whole.run(mutant, study_of(mutant, whole)).counts[what]
+    assert total > STEPS
+    for number in range(1, total + 1, max(1, total // STEPS)):
+        world = KilledWorld(tmp_path / f"at-{number}")
+        foreign = planted(world)
+        step = Step(what=what, number=number, when=when)
+        assert world.run(mutant, study_of(mutant, world), step).dead
+        told = f"killed at {step} of {total}"
+        recovered = world.recover()
+        check_recovered(world, foreign, told)
+        assert all(item.outcome is not Outcome.COMPLETE for item in recovered), told
