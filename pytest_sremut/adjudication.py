@@ -284,7 +284,7 @@ class Adjudication:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._judged is None or not self._is_main:
             return
-        from pytest_sremut.ledger.registration import HEADLINES
+        from pytest_sremut.ledger.registration import headline
 
         for item in self._judged.studies:
             if not item.attempts:
@@ -293,8 +293,7 @@ class Adjudication:
                 terminalreporter,
                 study=item.study,
                 attempts=item.attempts,
-                registration=f"{item.study.id}: "
-                f"{HEADLINES.get(self._judged.kind, self._judged.kind)}",
+                registration=f"{item.study.id}: {headline(self._judged.kind, item.attempts)}",
                 evidence=self._chosen,
                 not_read=[],
             )

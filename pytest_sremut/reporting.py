@@ -8,15 +8,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.errors import EvidenceError, InputError
 
 if TYPE_CHECKING:
+    from pytest_sremut.evidence.root import AttemptEntry
+    from pytest_sremut.evidence.seal.anchor import AnchorState
     from pytest_sremut.ledger.baseline.comparison import Comparison
     from pytest_sremut.ledger.baseline.document import Baseline
     from pytest_sremut.ledger.judge import Judged, StudyInput
+    from pytest_sremut.ledger.load import SealSource
+    from pytest_sremut.ledger.seals import Seals
     from pytest_sremut.options import Settings
 
 __all__ = [
@@ -26,6 +31,7 @@ __all__ = [
     "conclude_session",
     "export",
     "judge_directories",
+    "seal_source",
     "study_inputs",
 ]
 
@@ -84,7 +90,57 @@ def judge_directories(settings: Settings, directories: Sequence[Path]) -> Judged
 
     studies = study_inputs(settings)
     needs = pods_needed(studies)
-    return judge(studies, [read_evidence(one, needs_pods=needs) for one in directories])
+    seals = seal_source(settings)
+    return judge(
+        studies, [read_evidence(one, needs_pods=needs, seals=seals) for one in directories]
+    )
+
+
+def seal_source(settings: Settings) -> SealSource:
+    """Verifies seals against the project's pins and registrations, as they stand here now."""
+
+    def read(directory: Path, entries: tuple[AttemptEntry, ...]) -> Seals:
+        from pytest_sremut.attestation.anchoring import OfflineStamps
+        from pytest_sremut.attestation.pins import trust_of
+        from pytest_sremut.attestation.trust import TrustStore
+        from pytest_sremut.ledger.seals import read_seals
+
+        try:
+            trust = trust_of(settings.root)
+        except InputError:  # then nobody is trusted
+            trust = TrustStore(roots=())
+        return read_seals(
+            directory,
+            entries,
+            verifier=OfflineStamps(trust),
+            registrations=cache(partial(_behind_registration, settings)),
+        )
+
+    return read
+
+
+def _behind_registration(
+    settings: Settings, study: str, revision: int, digest: str
+) -> AnchorState | None:
+    """What stands behind the weaker of a registration's two stamps; None: it does not hold."""
+    from pytest_sremut.attestation.registration import check
+    from pytest_sremut.evidence.seal.anchor import AnchorState
+
+    for given in study_inputs(settings):
+        if given.study.id != study:
+            continue
+        report = check(settings.root, given.study, revision=revision)
+        if not report.ok or report.digest != digest:
+            return None
+        stamps = {
+            AnchorState(token.independence)
+            for token in (report.token, report.tree_token)
+            if token is not None
+        }
+        if report.tree_token is None or not stamps:
+            return None
+        return AnchorState.SELF_ISSUED if len(stamps) > 1 else stamps.pop()
+    return None
 
 
 def conclude_session(

@@ -8,8 +8,8 @@ number missing in the sequence of attempts, an attempt that its ledger does not 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_sremut.errors import EvidenceError
@@ -18,8 +18,12 @@ from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot, gaps
 from pytest_sremut.ledger.facts import NeedsPods, attempt_fact
 from pytest_sremut.ledger.model import DAMAGED, AttemptFact
 from pytest_sremut.ledger.published.records import published_attempts, published_files
+from pytest_sremut.ledger.seals import Seals, read_seals
 
-__all__ = ["Evidence", "is_evidence", "read_attempts", "read_evidence"]
+__all__ = ["Evidence", "SealSource", "is_evidence", "read_attempts", "read_evidence"]
+
+SealSource = Callable[[Path, tuple[AttemptEntry, ...]], Seals]
+"""Evidence directory, its ledger of attempts -> their seals, verified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,23 +41,26 @@ def is_evidence(directory: Path) -> bool:
 
 
 def read_attempts(
-    directory: Path, *, needs_pods: NeedsPods | None = None
+    directory: Path, *, needs_pods: NeedsPods | None = None, seals: SealSource = read_seals
 ) -> tuple[tuple[AttemptFact, ...], tuple[str, ...]]:
     """Every attempt of an evidence directory in the order of its ledger, and every problem.
 
     Raises:
         EvidenceError: The directory is none, or cannot be read.
     """
-    evidence = read_evidence(directory, needs_pods=needs_pods)
+    evidence = read_evidence(directory, needs_pods=needs_pods, seals=seals)
     return evidence.attempts, evidence.problems
 
 
-def read_evidence(directory: Path, *, needs_pods: NeedsPods | None = None) -> Evidence:
+def read_evidence(
+    directory: Path, *, needs_pods: NeedsPods | None = None, seals: SealSource = read_seals
+) -> Evidence:
     """Read and verify one evidence directory.
 
     Args:
         directory: Of a session, or of an import.
         needs_pods: For which readings the sampler's timeline is asked, which costs time; None: all.
+        seals: Verifies the seals; as it stands without pins, so that no stamp is verified.
 
     Raises:
         EvidenceError: The directory is none, or cannot be read.
@@ -65,8 +72,10 @@ def read_evidence(directory: Path, *, needs_pods: NeedsPods | None = None) -> Ev
     problems: list[str] = []
     if (directory / "attempts").is_dir():
         entries = EvidenceRoot.existing(directory).attempts()
+        verified = seals(directory, entries)
+        problems += verified.whole
         for entry in entries:
-            fact, found = _attempt(entry, digest, needs_pods)
+            fact, found = _attempt(entry, digest, needs_pods, verified)
             facts.append(fact)
             problems += found
         for fact in _orphans(directory.absolute(), entries, digest):
@@ -78,13 +87,16 @@ def read_evidence(directory: Path, *, needs_pods: NeedsPods | None = None) -> Ev
 
 
 def _attempt(
-    entry: AttemptEntry, digest: str, needs_pods: NeedsPods | None
+    entry: AttemptEntry, digest: str, needs_pods: NeedsPods | None, seals: Seals
 ) -> tuple[AttemptFact, list[str]]:
     try:
         record = load_entry(entry)
     except EvidenceError as error:
         return _unreadable(entry, digest, str(error)), [str(error)]
+    seal, broken = seals.of(entry)
+    record = replace(record, problems=(*record.problems, *broken))
     fact, found = attempt_fact(record, evidence=digest, entry=entry, needs_pods=needs_pods)
+    fact = replace(fact, seal=seal)
     return fact, [f"{fact.run} attempt {fact.attempt}: {problem}" for problem in found]
 
 

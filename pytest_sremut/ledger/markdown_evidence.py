@@ -114,6 +114,15 @@ def registration(study: Json) -> Iterator[str]:
         rows.append(
             (f"file of the study: {role}", f"{code(file['path'])} {code(file['sha256'])}", "")
         )
+    for seal in given.get("seals", ()):
+        rows.append(
+            (
+                f"seal of {code(attempt_name(seal))}",
+                f"{escaped(seal['label'])}; seal {code(seal['seal'] or 'none')}, "
+                f"key {code(seal['key'] or 'none')}, stamped {seal['stamped'] or 'never'}",
+                "",
+            )
+        )
     for block in given["records"]:
         rows += [
             (escaped(name), escaped(text), cited(given)) for name, text in sorted(_flat(block))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pytest_sremut.evidence.seal.standing import Standing
 from pytest_sremut.ledger.timeline import PodCondition
 from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
 
@@ -21,6 +22,7 @@ __all__ = [
     "AttemptFact",
     "ContractFact",
     "ReadingFact",
+    "SealFact",
     "Source",
     "StateFact",
     "WindowFact",
@@ -110,6 +112,17 @@ class StateFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SealFact:
+    """What was verified of an attempt's seal. Texts are empty where there is no seal that holds."""
+
+    standing: Standing
+    digest: str  # SHA-256 of seal.json
+    extent: str  # "complete" or "partial"
+    key: str  # fingerprint
+    time: str  # of its stamp; empty where unanchored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFact:
     """One attempt at one run. `outcome` None: it died before it could say how it ended.
 
@@ -142,6 +155,7 @@ class AttemptFact:
     waiting: Mapping[str, float] = field(default_factory=dict)
     first_mutation: str = ""  # RFC 3339; empty: nothing was mutated
     registration_facts: Mapping[str, Any] = field(default_factory=dict)
+    seal: SealFact | None = None  # of an attempt of a sealed session
 
     @property
     def valid(self) -> bool:

@@ -11,17 +11,19 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from pytest_sremut.evidence.seal.standing import label
 from pytest_sremut.ledger.judge import Judged, JudgedStudy
-from pytest_sremut.ledger.model import PUBLISHED
+from pytest_sremut.ledger.model import PUBLISHED, AttemptFact
+from pytest_sremut.ledger.seals import study_label
 from pytest_sremut.ledger.sources import Sources
 
-__all__ = ["HEADLINES", "registration"]
+__all__ = ["HEADLINES", "headline", "registration"]
 
 HEADLINES: Final[Mapping[str, str]] = {
     "": "no record: nothing was registered and nothing run",
     "EXPLORATORY": "EXPLORATORY: no registration, nothing here confirms a prediction",
     "PREREGISTERED": "pre-registered: predictions were fixed before the first run, not sealed",
-    "SEALED": "sealed: registered, guarded and anchored",
+    "SEALED": "SEALED: registered, every attempt sealed; each study tells what its seals lack",
     PUBLISHED: "PUBLISHED: transcribed from published figures, neither run nor verified here",
 }
 
@@ -33,11 +35,41 @@ def registration(judged: Judged, study: JudgedStudy, sources: Sources) -> dict[s
     first = min((at for at in mutations if at is not None), default=None)
     return {
         "kind": judged.kind or None,
-        "headline": HEADLINES.get(judged.kind, judged.kind),
+        "headline": headline(judged.kind, study.attempts),
+        **_seals(study),
         "records": blocks,
         "first_mutation": None if first is None else _text(first),
         "order": [order for block in blocks for order in _order(block, first)],
         "from": sources.ranges(attempt.source for attempt in study.attempts),
+    }
+
+
+def headline(kind: str, attempts: tuple[AttemptFact, ...]) -> str:
+    """The regime in one line; of sealed attempts also what their seals do not have."""
+    return study_label(attempts) or HEADLINES.get(kind, kind)
+
+
+def _seals(study: JudgedStudy) -> dict[str, Any]:
+    """Each attempt's seal; nothing in any other regime."""
+    sealed = [attempt for attempt in study.attempts if attempt.seal is not None]
+    if not sealed:
+        return {}
+    return {
+        "seals": [
+            {
+                "run": attempt.run,
+                "attempt": attempt.attempt,
+                "label": label(attempt.seal.standing),
+                "holds": attempt.seal.standing.sealed,
+                "extent": attempt.seal.extent or None,
+                "guards_held": attempt.seal.standing.guards_held,
+                "seal": attempt.seal.digest or None,
+                "key": attempt.seal.key or None,
+                "stamped": attempt.seal.time or None,
+            }
+            for attempt in sealed
+            if attempt.seal is not None
+        ]
     }
 
 

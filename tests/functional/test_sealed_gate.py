@@ -53,7 +53,7 @@ def test_what_holds_is_passed(sealable: Path, pytester: pytest.Pytester, how: li
     result.assert_outcomes(errors=1, deselected=result.parseoutcomes().get("deselected", 0))
     result.stdout.fnmatch_lines(
         [
-            f"sremut: {PINNED} r01 sha256:*, stamped by self-*, self-issued, no independent clock",
+            f"sremut: SEALED {PINNED} r01 sha256:*, stamped by self-*, self-issued, *",
             "sremut: sealed session 20*Z-*: key SHA-256 *",
             "sremut: sealed session *: stamps: unanchored (no timestamp authority was named *",
             "*context 'nowhere' is not allowed*",
