@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_sremut.cluster.port import Cluster, KubeApi
     from pytest_sremut.engine.clock import Clock
+    from pytest_sremut.engine.fingerprint import Fingerprint
     from pytest_sremut.engine.foreign import Operator
     from pytest_sremut.engine.guard import Captured, Guard
     from pytest_sremut.engine.sampler import Sampler
@@ -69,6 +70,7 @@ class RunContext:
     temporary: list[Captured] = field(default_factory=list)  # our load Jobs and probe pods
     mutated_at: datetime | None = None
     sampler: Sampler | None = None
+    surroundings: Fingerprint | None = None  # before anything was touched
     operator: Operator | None = None  # runs a benchmark's injector, where the fault is one
     operations: int = 0  # how often it was asked
     captured: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)

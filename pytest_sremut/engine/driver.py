@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_sremut.engine import activation, application, fault, gates, mutation
+from pytest_sremut.engine import activation, application, fault, gates, mutation, surroundings
 from pytest_sremut.engine.capture import capture_target
 from pytest_sremut.engine.context import RunContext, Timings, manager_of
 from pytest_sremut.engine.contracting import evaluate_contract
@@ -431,6 +431,7 @@ class Driver:
     def _close(self, outcome: Outcome, reason: str) -> None:
         self.outcome = outcome
         self._ctx.progress("")
+        self._facts |= surroundings.noted(self._ctx)
         self.attempt.close(
             outcome=outcome,
             reason=reason,

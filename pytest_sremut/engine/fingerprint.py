@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pytest_sremut.cluster.port import Failed, Kind, KubeApi
 
-__all__ = ["Fingerprint", "changes", "fingerprint"]
+__all__ = ["Fingerprint", "changes", "digest", "fingerprint"]
 
 _NAMESPACED: Final[tuple[Kind, ...]] = (
     "ConfigMap", "Deployment", "EndpointSlice", "Endpoints", "Job", "Pod", "ReplicaSet", "Service",
@@ -38,7 +38,7 @@ class Fingerprint:
     @property
     def digest(self) -> str:
         """One SHA-256 over all."""
-        return _digest(sorted(self.objects.items()))
+        return digest(sorted(self.objects.items()))
 
 
 def fingerprint(
@@ -65,7 +65,7 @@ def fingerprint(
             if kind == "Pod" and is_probe(item):
                 continue
             metadata = item["metadata"]
-            objects[f"{kind} {metadata['name']} ({metadata.get('uid', '')})"] = _digest(
+            objects[f"{kind} {metadata['name']} ({metadata.get('uid', '')})"] = digest(
                 _compared(item)
             )
     return Fingerprint(objects=objects, unread=tuple(unread))
@@ -97,6 +97,7 @@ def _compared(item: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": metadata, **rest}
 
 
-def _digest(value: Any) -> str:
+def digest(value: Any) -> str:
+    """SHA-256 of a JSON value, whatever the order of its keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

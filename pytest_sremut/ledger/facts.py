@@ -100,10 +100,18 @@ def attempt_fact(
         source=_source_of(record, evidence, where, entry),
         timings=dict(record.record.get("timings", {})),
         waiting=dict(record.record.get("waiting", {})),
+        around=_around(record.record.get("facts", {})),
         first_mutation=_first_mutation(record.journal.entries),
         registration_facts=registration if isinstance(registration, Mapping) else {},
     )
     return fact, problems
+
+
+def _around(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """What changed in the cluster around the namespace; records from before say nothing of it."""
+    seen = facts.get("surroundings")
+    changes = seen.get("changes") if isinstance(seen, Mapping) else None
+    return tuple(str(line) for line in changes) if isinstance(changes, list) else ()
 
 
 class _Reader:

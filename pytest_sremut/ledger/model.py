@@ -153,6 +153,7 @@ class AttemptFact:
     source: Source | None = None  # record.json, or the ledger entry where there is none
     timings: Mapping[str, float] = field(default_factory=dict)
     waiting: Mapping[str, float] = field(default_factory=dict)
+    around: tuple[str, ...] = ()  # what changed around the namespace meanwhile, a line each
     first_mutation: str = ""  # RFC 3339; empty: nothing was mutated
     registration_facts: Mapping[str, Any] = field(default_factory=dict)
     seal: SealFact | None = None  # of an attempt of a sealed session

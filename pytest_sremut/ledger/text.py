@@ -60,6 +60,7 @@ def summary_lines(study: Study, attempts: Sequence[AttemptFact]) -> list[str]:
     lines += _Table(rows=list(_scores(study, everything))).lines()
     lines += _disagreement_lines(attempts)
     lines += _meddlers(attempts)
+    lines += _around(attempts)
     lines += _invalid(attempts)
     return lines
 
@@ -209,6 +210,18 @@ def _meddlers(attempts: Sequence[AttemptFact]) -> Iterator[str]:
             f"{len(told)} reading{'s' if len(told) != 1 else ''}, first {where}: "
             f"{'; '.join(changes[:2])}"
         )
+
+
+def _around(attempts: Sequence[AttemptFact]) -> Iterator[str]:
+    """What others did to the cluster meanwhile: told, so that somebody may judge it."""
+    found = [item for item in attempts if item.around]
+    if not found:
+        return
+    yield ""
+    yield "the cluster around the namespace changed during an attempt (noted; it decides nothing)"
+    for item in found:
+        more = f"; and {len(item.around) - 3} more" if len(item.around) > 3 else ""
+        yield f"  {item.run} attempt {item.attempt}: {'; '.join(item.around[:3])}{more}"
 
 
 def _invalid(attempts: Sequence[AttemptFact]) -> Iterator[str]:

@@ -32,11 +32,12 @@ from pytest_sremut.cluster.port import (
     Right,
     WatchEvent,
 )
+from pytest_sremut.cluster.resources import RESOURCES
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError
 
 __all__ = ["FakeKube", "Fault", "executed"]
 
-_CLUSTER_SCOPED = ("Namespace", "Node")
+_CLUSTER_SCOPED = frozenset(kind for kind, row in RESOURCES.items() if not row.namespaced)
 
 
 @dataclass(slots=True, kw_only=True)
