@@ -23,6 +23,7 @@ from pytest_sremut.census.cli import add_arguments as add_census
 from pytest_sremut.errors import SremutError, UsageError
 from pytest_sremut.ledger.baseline.command import add_arguments as add_baseline
 from pytest_sremut.ledger.published.command import add_arguments as add_import
+from pytest_sremut.study.matrix_command import add_arguments as add_matrix
 from pytest_sremut.recovery import add_arguments as add_recover
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     add_census(commands)
     add_import(commands)
     add_baseline(commands)
+    add_matrix(commands)
     add_recover(commands)
     _add_cluster(commands)
     doctor = commands.add_parser("doctor", help="say what this machine lacks, and what to do")

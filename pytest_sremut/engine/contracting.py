@@ -6,7 +6,6 @@ gone before the state ends.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ from pytest_sremut.engine.images import PROBE
 from pytest_sremut.engine.labels import ROLE_LABEL
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.engine.windows import take_window
+from pytest_sremut.study.jobs import fresh_rounds
 from pytest_sremut.study.names import Check
 from pytest_sremut.study.verdict import Evaluation, Outcome
 from pytest_sremut.workload.window import Window
@@ -111,23 +111,11 @@ class _Port:
     def fresh_window(self) -> Window:
         self._windows += 1
         name = f"{self._notes.called}-fresh{self._windows}"
-        taken = take_window(self._ctx, name, rounds=self._fresh_rounds() * self._windows)
+        # A second one is asked for where all that was missing were requests: twice as many rounds.
+        rounds = fresh_rounds(self._ctx.study, self.protocol) * self._windows
+        taken = take_window(self._ctx, name, rounds=rounds)
         self._notes.objects.append(taken.raw)
         return taken.window
-
-    def _fresh_rounds(self) -> int:
-        """As many rounds as are asked for more than the contract's least number of requests; a
-        second window, asked for because too few came, has twice as many.
-        """
-        asked = self.protocol.workload.rate * self.protocol.workload.duration
-        least = max(
-            (
-                invariant.parameters.get("minimum_requests", 1)
-                for invariant in self._ctx.study.contract.invariants
-            ),
-            default=1,
-        )
-        return max(1, math.ceil(1.5 * least / asked))
 
     def delete_pod(self, ref: ObjectRef, uid: str) -> object:
         target = Captured(ref=ref, uid=uid)
