@@ -7,6 +7,7 @@ library's generated models, which would drop unknown fields and rename the other
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
@@ -27,6 +28,7 @@ from pytest_sremut.cluster.port import (
 from pytest_sremut.cluster.resources import READ_ONLY, RESOURCES, collection_path, object_path
 from pytest_sremut.cluster.transport import Answer, NoAnswerError, Transport
 from pytest_sremut.errors import ClusterUnavailableError
+from pytest_sremut.evidence.scrub import scrub_text
 
 __all__ = ["KubeClient", "load"]
 
@@ -168,7 +170,10 @@ class KubeClient:
         self, namespace: str, pod: str, argv: Sequence[str], *, timeout: float
     ) -> ExecResult | Failed:
         """Run a command in the pod's default container."""
-        return run_in_pod(self._transport, namespace, pod, argv, timeout=timeout)
+        result = run_in_pod(self._transport, namespace, pod, argv, timeout=timeout)
+        if isinstance(result, Failed):
+            return replace(result, message=scrub_text(result.message))
+        return result
 
     def version(self) -> Mapping[str, Any] | Failed:
         """GET /version."""

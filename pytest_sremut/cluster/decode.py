@@ -15,6 +15,7 @@ from pytest_sremut.cluster.resources import RESOURCES
 from pytest_sremut.cluster.shapes import misfit
 from pytest_sremut.cluster.transport import Answer, NoAnswer
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError
+from pytest_sremut.evidence.scrub import scrub_text
 
 __all__ = [
     "MalformedError",
@@ -127,7 +128,7 @@ def decode_event(line: bytes, kind: Kind, what: str) -> WatchEvent:
     code = body.get("code")
     status = code if isinstance(code, int) else 0
     reason = str(body.get("reason") or "")
-    message = f"{what}: ended: {body.get('message') or reason or status}"
+    message = f"{what}: ended: {scrub_text(str(body.get('message') or reason or status))}"
     if status == 410:
         raise ClusterError(message, status=410, reason="Expired")
     raise ClusterUnavailableError(message, status=status, reason=reason)
@@ -163,7 +164,7 @@ def failure(answer: Answer | NoAnswer, what: str) -> Failed:
         what=what,
         status=answer.status,
         reason=str(status.get("reason") or ""),
-        message=str(status.get("message") or f"HTTP {answer.status}"),
+        message=scrub_text(str(status.get("message") or f"HTTP {answer.status}")),
     )
 
 
@@ -271,5 +272,9 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _excerpt(body: bytes) -> str:
-    text = body[:_EXCERPT].decode("utf-8", "replace")
-    return repr(text + ("..." if len(body) > _EXCERPT else ""))
+    """What a body says that is no object. Of one that may be half an object only its size: no
+    rule says what of it may be told."""
+    if body.lstrip()[:1] in (b"{", b"["):
+        return f"{len(body)} bytes that begin as JSON"
+    text = scrub_text(body[: 4 * _EXCERPT].decode("utf-8", "replace"))
+    return repr(text[:_EXCERPT] + ("..." if len(text) > _EXCERPT else ""))

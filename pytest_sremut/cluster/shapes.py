@@ -121,5 +121,7 @@ def _misfit(value: Any, shape: Shape, path: str) -> str:
 
 
 def _said(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
+    """Its type alone: what stands there may be anything."""
+    return {type(None): "null", dict: "a mapping", list: "a list", str: "a text"}.get(
+        type(value), f"of type {type(value).__name__}"
+    )

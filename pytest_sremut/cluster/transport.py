@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from pytest_sremut.errors import UsageError
+from pytest_sremut.evidence.scrub import protect, scrub_text
 
 if TYPE_CHECKING:
     import urllib3
@@ -91,7 +92,8 @@ class Transport:
                 persist_config=False,
             )
         except (ConfigException, OSError, ValueError, TypeError, yaml.YAMLError) as error:
-            cause = " ".join(str(error).split()) or type(error).__name__
+            # A YAML error quotes the line that it does not like.
+            cause = scrub_text(" ".join(str(error).split())) or type(error).__name__
             raise UsageError(f"kubeconfig {kubeconfig}, context {context!r}: {cause}") from error
         return cls(configuration)
 
@@ -111,6 +113,7 @@ class Transport:
         for setting in self._configuration.auth_settings().values():
             if setting["in"] == "header" and setting["value"]:
                 headers[setting["key"]] = setting["value"]
+        protect(value.rpartition(" ")[2] for value in headers.values())
         return headers
 
     def request(
@@ -264,7 +267,7 @@ def _name(error: BaseException) -> NoAnswer:
     from urllib3 import exceptions
 
     chain = list(_causes(error))
-    message = " ".join(str(chain[-1]).split()) or type(chain[-1]).__name__
+    message = scrub_text(" ".join(str(chain[-1]).split())) or type(chain[-1]).__name__
     kinds: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
         ("Refused", (ConnectionRefusedError,)),
         ("TLS", (exceptions.SSLError,)),

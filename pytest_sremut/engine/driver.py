@@ -32,6 +32,7 @@ from pytest_sremut.engine.transitions import FINAL, MUTATED, STANDSTILL, Phase, 
 from pytest_sremut.engine.windows import take_window
 from pytest_sremut.errors import EvidenceError, SremutError
 from pytest_sremut.evidence.attempt import AppendStream, Attempt
+from pytest_sremut.evidence.scrub import scrub_text
 from pytest_sremut.evidence.uninterrupted import uninterrupted
 from pytest_sremut.oracles.port import Reading
 from pytest_sremut.study.verdict import (
@@ -362,7 +363,7 @@ class Driver:
         """End the attempt for a reason; restore first where something was mutated."""
         outcome, reason = outcome_of(error), told(error)
         if not isinstance(error, SremutError | KeyboardInterrupt):
-            self._facts["traceback"] = "".join(traceback.format_exception(error))
+            self._facts["traceback"] = scrub_text("".join(traceback.format_exception(error)))
         if self._phase in FINAL:
             # Everything was put back. Either the record was closed before the interrupt, and
             # stands, or it could not be kept, and whoever reads the evidence sees that it died.

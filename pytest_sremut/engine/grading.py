@@ -25,9 +25,10 @@ from pytest_sremut.errors import (
     HarnessError,
     UsageError,
 )
+from pytest_sremut.evidence.redaction import redact_value, scrub_text
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.instruments import Instrument
-from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.port import Raised, Reading
 from pytest_sremut.oracles.request import ReadingRequest, oracle_tree
 from pytest_sremut.study.verdict import Outcome
 
@@ -127,6 +128,25 @@ def read_oracles(
     return readings
 
 
+def scrubbed(reading: Reading) -> Reading:
+    """The reading as it may be kept and shown: the verdict stands, credentials go."""
+    raised = reading.exception
+    if raised is not None:
+        raised = Raised(
+            type=raised.type,
+            message=scrub_text(raised.message),
+            traceback=scrub_text(raised.traceback),
+        )
+    return replace(
+        reading,
+        returned=redact_value(reading.returned),
+        exception=raised,
+        reason=scrub_text(reading.reason),
+        stdout=scrub_text(reading.stdout),
+        stderr=scrub_text(reading.stderr),
+    )
+
+
 def unreachable(reading: Reading) -> bool:
     """Whether a grader ended because the API refused or did not answer a call of our client's.
 
@@ -139,7 +159,7 @@ def _read(ctx: RunContext, instrument: Instrument, request: ReadingRequest) -> T
     waited = barrier(ctx)
     before = _fingerprint(ctx)
     begin = ctx.clock.monotonic()
-    reading = instrument.read(request)
+    reading = scrubbed(instrument.read(request))
     end = ctx.clock.monotonic()
     after = _fingerprint(ctx)
     facts: dict[str, Any] = {
@@ -163,14 +183,16 @@ def _fingerprint(ctx: RunContext) -> Fingerprint:
 
 def _diagnosed(instrument: BenchmarkInstrument, request: ReadingRequest) -> Mapping[str, Any]:
     """What the direct call gave. It stands beside the reading: that it fails is told, no more."""
+    told: Mapping[str, Any]
     try:
-        return instrument.diagnose(request)
+        told = instrument.diagnose(request)
     except (HarnessError, UsageError) as error:
-        return {
+        told = {
             "method": request.oracle.diagnostic,
             "exception": {"type": type(error).__name__, "message": str(error)},
             "calls": [],
         }
+    return {**redact_value(told)}
 
 
 def _request(ctx: RunContext, spec: OracleSpec, specs: Mapping[str, OracleSpec]) -> ReadingRequest:

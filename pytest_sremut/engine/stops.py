@@ -10,6 +10,7 @@ from pytest_sremut.errors import (
     InputError,
     SremutError,
 )
+from pytest_sremut.evidence.scrub import scrub_text
 from pytest_sremut.study.verdict import Outcome
 
 __all__ = ["RunStoppedError", "outcome_of", "told", "without_outcome"]
@@ -49,11 +50,12 @@ def outcome_of(error: BaseException) -> Outcome:
 
 def told(error: BaseException) -> str:
     """What went wrong, in words for a reason: our own errors are sentences already."""
+    text = scrub_text(str(error))
     if isinstance(error, SremutError):
-        return str(error)
+        return text
     if isinstance(error, KeyboardInterrupt):
-        return f"interrupted: {error}" if str(error) else "interrupted"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return f"interrupted: {text}" if text else "interrupted"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def without_outcome(reason: str) -> str:

@@ -1,8 +1,9 @@
 """What of a cluster's objects may be kept as evidence: an allow-list per kind, nothing by default.
 
-Never kept: Secret values, tokens, environment values that come from a Secret or look secret,
-commands and arguments, probe headers, `managedFields`, last-applied configurations. Of a kind
-that is not listed only its identity is kept. Texts that are kept are scrubbed of credentials.
+Never kept: Secret values, tokens, environment values that come from a Secret or look secret or
+generated, commands and arguments, probe headers, `managedFields`, last-applied configurations. Of a
+kind that is not listed only its identity is kept. Texts that are kept are scrubbed of credentials.
+`redact_value` does this for whatever a grader returned.
 """
 
 from __future__ import annotations
@@ -11,9 +12,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pytest_sremut.evidence.scrub import REDACTED, looks_secret, scrub_bytes, scrub_text
+from pytest_sremut.evidence.scrub import (
+    REDACTED,
+    looks_random,
+    looks_secret,
+    scrub_bytes,
+    scrub_text,
+    scrub_value,
+)
 
-__all__ = ["KINDS", "REDACTED", "redact", "scrub_bytes", "scrub_text"]
+__all__ = ["KINDS", "REDACTED", "redact", "redact_value", "scrub_bytes", "scrub_text"]
 
 Rule = Callable[[Any], Any]
 
@@ -31,6 +39,17 @@ def redact(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
     rule = _KINDS.get(kind, _UNKNOWN)
     kept: dict[str, Any] = rule(body)
     return {"kind": kind, **kept}
+
+
+def redact_value(value: Any) -> Any:
+    """A fresh JSON value: objects of a cluster in it reduced as ours are, all else scrubbed."""
+    return scrub_value(value, reduce=_reduced)
+
+
+def _reduced(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(body.get("items"), list):
+        return redact(kind.removesuffix("List"), body)
+    return redact(kind, body)
 
 
 # -- rules -----------------------------------------------------------------------------------
@@ -112,7 +131,9 @@ def _metadata(annotations: Rule) -> Rule:
 
 
 def _labels(value: Any) -> Any:
-    return _keep(value) if isinstance(value, Mapping) else {}
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(key): REDACTED if looks_secret(str(key)) else _keep(value[key]) for key in value}
 
 
 _META: Final = _metadata(_annotations(_KNOWN_ANNOTATIONS.__contains__))
@@ -134,8 +155,9 @@ def _variable(item: Mapping[str, Any]) -> dict[str, Any]:
         # A server never sends both; whoever does may have resolved the reference.
         return {**kept, "value": REDACTED} if "value" in item else kept
     if "value" in item:
-        secret = looks_secret(name) or not isinstance(item["value"], str)
-        kept["value"] = REDACTED if secret else scrub_text(item["value"])
+        text = item["value"]
+        secret = not isinstance(text, str) or looks_secret(name) or looks_random(text)
+        kept["value"] = REDACTED if secret else scrub_text(text)
     return kept
 
 

@@ -27,6 +27,7 @@ from pytest_sremut.evidence.check import checked, parse_checked
 from pytest_sremut.evidence.clock import Clock, SystemClock, rfc3339
 from pytest_sremut.evidence.identity import AttemptIdentity, boot_id
 from pytest_sremut.evidence.rawref import RawRef, is_safe_name
+from pytest_sremut.evidence.scrub import protect, secrets_of
 from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
 from pytest_sremut.study.verdict import Outcome, Registration
 
@@ -84,7 +85,8 @@ class EvidenceRoot:
 
     @classmethod
     def open(cls, directory: Path, *, clock: Clock | None = None) -> EvidenceRoot:
-        """Create the directory where it is missing, and prove that it can be written.
+        """Create the directory where it is missing, and prove that it can be written. From then on
+        no text that is scrubbed holds the secrets of this process's environment.
 
         Raises:
             EvidenceError: It cannot: read-only, full, no permission, no directory.
@@ -97,6 +99,7 @@ class EvidenceRoot:
             probe.unlink()
         except OSError as error:
             raise EvidenceError(f"{directory}: cannot be written: {reason_of(error)}") from error
+        protect(secrets_of(os.environ))
         return cls(directory.absolute(), clock or SystemClock())
 
     @classmethod

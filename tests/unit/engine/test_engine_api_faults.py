@@ -85,7 +85,7 @@ def mutant() -> str:
 ONCE = [
     # (call, made below, way, effect)
     ("get /version", "preflight._cluster", "html", "before"),
-    ("list Pod", "preflight.preflight", "410", "before"),
+    ("list Node", "preflight.preflight", "410", "before"),
     ("get Namespace kube-system", "guard.create", "wrong-shape", "before"),
     ("create Deployment", "application.deploy", "reset", "after"),
     ("create Service", "application.deploy", "409", "before"),
