@@ -123,23 +123,16 @@ def _behind_registration(
     settings: Settings, study: str, revision: int, digest: str
 ) -> AnchorState | None:
     """What stands behind the weaker of a registration's two stamps; None: it does not hold."""
+    from pytest_sremut.attestation.evidence import behind
     from pytest_sremut.attestation.registration import check
-    from pytest_sremut.evidence.seal.anchor import AnchorState
 
     for given in study_inputs(settings):
         if given.study.id != study:
             continue
         report = check(settings.root, given.study, revision=revision)
-        if not report.ok or report.digest != digest:
+        if report.digest != digest:
             return None
-        stamps = {
-            AnchorState(token.independence)
-            for token in (report.token, report.tree_token)
-            if token is not None
-        }
-        if report.tree_token is None or not stamps:
-            return None
-        return AnchorState.SELF_ISSUED if len(stamps) > 1 else stamps.pop()
+        return behind(report)
     return None
 
 

@@ -57,7 +57,8 @@ def add_arguments(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         "what",
         nargs="?",
         metavar="STUDY|EVIDENCE",
-        help="a study, or the evidence directory of a session (default: every study)",
+        help="a study, or the evidence directory of a session or of one attempt in it, with its "
+        "seals (default: every study)",
     )
     verify.add_argument("--json", action="store_true", help="machine-readable")
     verify.add_argument("--revision", type=int, metavar="N", help="default: the newest")
@@ -185,29 +186,54 @@ def _verify(arguments: argparse.Namespace) -> int:
         if arguments.what is not None:
             raise UsageError("--reply verifies one token; name no study with it")
         return _verify_reply(arguments, trust or load_trust(arguments.root / _TRUST))
+    if arguments.what is not None:
+        from pytest_sremut.attestation.evidence import is_recorded
+
+        given = Path(arguments.what)
+        if is_recorded(given):
+            return _verify_evidence(arguments, given, trust)
     return _verify_studies(arguments, trust)
 
 
+def _verify_evidence(
+    arguments: argparse.Namespace, directory: Path, trust: TrustStore | None
+) -> int:
+    from pytest_sremut.attestation.evidence import verify_recorded
+
+    report = verify_recorded(
+        directory,
+        arguments.root,
+        lambda name: _load(arguments.root, name),
+        trust=trust,
+        revision=arguments.revision,
+    )
+    if arguments.json:
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        for registration in report.registrations:
+            _print_report(registration)
+        print(f"{directory}:")
+        for check in report.checks:
+            print(check.line())
+        for place, label in report.labels.items():
+            print(f"{place}: {label}")
+        if (first := report.first_broken) is not None:
+            print(f"first broken link: {first.place or first.name}: {first.detail}")
+    return 0 if report.fault is None else _CODES[report.fault]
+
+
 def _verify_studies(arguments: argparse.Namespace, trust: TrustStore | None) -> int:
-    from pytest_sremut.attestation import recorded
     from pytest_sremut.attestation.registration import check
 
     root: Path = arguments.root
     what = arguments.what
-    evidence = Path(what) if what is not None and recorded.is_evidence(Path(what)) else None
-    if evidence is not None:
-        names: Sequence[str] = recorded.recorded_studies(evidence)
-    else:
-        names = _studies(root) if what is None else [what]
+    names: Sequence[str] = _studies(root) if what is None else [what]
     if not names:
         raise UsageError(f"{root / _AUDITS}: no study there")
     reports = []
     for name in names:
         study = _load(root, name)
-        first = None if evidence is None else recorded.first_recorded(evidence, study.id)
-        reports.append(
-            check(root, study, first_mutation=first, trust=trust, revision=arguments.revision)
-        )
+        reports.append(check(root, study, trust=trust, revision=arguments.revision))
     if arguments.json:
         print(json.dumps([report.to_json() for report in reports], indent=2))
     else:

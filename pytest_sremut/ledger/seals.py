@@ -16,7 +16,7 @@ from pytest_sremut.evidence.root import AttemptEntry
 from pytest_sremut.evidence.seal.anchor import AnchorState, StampVerifier
 from pytest_sremut.evidence.seal.checks import SealCheck
 from pytest_sremut.evidence.seal.session import SESSIONS, place_of
-from pytest_sremut.evidence.seal.standing import Standing, label, weakest
+from pytest_sremut.evidence.seal.standing import label, weakest
 from pytest_sremut.ledger.model import AttemptFact, SealFact
 from pytest_sremut.study.verdict import Registration
 
@@ -72,7 +72,7 @@ def read_seals(
     own = [entry for entry in entries if entry.registration is Registration.SEALED]
     if not own:
         return Seals()
-    from pytest_sremut.evidence.seal.evidence import verify_evidence
+    from pytest_sremut.evidence.seal.evidence import standing_of, verify_evidence
 
     reading = verify_evidence(directory, verifier=verifier)
     facts: dict[str, SealFact] = {}
@@ -86,7 +86,9 @@ def read_seals(
         told = tuple(_problems(entry, seal, session, reading))
         problems[place] = told
         facts[place] = SealFact(
-            standing=_standing(seal, session, not told, registrations),
+            standing=standing_of(
+                seal, session, holds=not told, registration=_behind(seal, registrations)
+            ),
             digest=seal.digest,
             extent=seal.extent,
             key=str(seal.document.get("key", {}).get("sha256", "")),
@@ -134,26 +136,8 @@ def _told(check: SealCheck) -> str:
     return f"{check.place}: {check.detail}" if check.place else check.detail
 
 
-def _standing(
-    seal: SealReading,
-    session: SessionReading | None,
-    holds: bool,
-    registrations: Registrations | None,
-) -> Standing:
-    registration: AnchorState | None = None
-    if seal.document and registrations is not None:
-        identity = seal.document["identity"]
-        registration = registrations(
-            identity["study"], identity["revision"], identity["registration"]
-        )
-    return Standing(
-        regime=Registration.SEALED,
-        registration=registration,
-        sealed=seal.sealed and seal.holds and holds,
-        complete=seal.extent == "complete",
-        guards_held=seal.guards_held,
-        anchor=seal.anchor,
-        closed=session is not None
-        and session.closed
-        and all(check.ok is not False for check in session.checks),
-    )
+def _behind(seal: SealReading, registrations: Registrations | None) -> AnchorState | None:
+    if not seal.document or registrations is None:
+        return None
+    identity = seal.document["identity"]
+    return registrations(identity["study"], identity["revision"], identity["registration"])

@@ -17,6 +17,7 @@ from pytest_sremut.evidence.atomic import TEMPORARY, reason_of
 from pytest_sremut.evidence.load import load_entry
 from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot, gaps
 from pytest_sremut.evidence.seal.anchor import AnchorState, StampVerifier
+from pytest_sremut.evidence.seal.attempt import COMPLETE
 from pytest_sremut.evidence.seal.checks import (
     Report,
     SealCheck,
@@ -37,12 +38,19 @@ from pytest_sremut.evidence.seal.session import (
     opening_statement,
     place_of,
 )
+from pytest_sremut.evidence.seal.standing import Standing
 from pytest_sremut.evidence.seal.sums import parse_sums
 from pytest_sremut.evidence.seal.verify import SealReading, verify_attempt
 from pytest_sremut.study.canonical import sha256
 from pytest_sremut.study.verdict import Registration
 
-__all__ = ["EvidenceReading", "SessionReading", "verify_evidence", "verify_session"]
+__all__ = [
+    "EvidenceReading",
+    "SessionReading",
+    "standing_of",
+    "verify_evidence",
+    "verify_session",
+]
 
 _OWN: Final = frozenset({"attempts", SESSIONS, "published", "clusters"})
 """Directories of an evidence directory that are no study's; of the last two no seal speaks."""
@@ -103,6 +111,34 @@ def verify_evidence(directory: Path, *, verifier: StampVerifier | None = None) -
         _attempt(entry, sessions, verifier, seals, report)
     _strangers(directory, entries, report)
     return EvidenceReading(checks=tuple(report.checks), seals=seals, sessions=sessions)
+
+
+def standing_of(
+    seal: SealReading,
+    session: SessionReading | None,
+    *,
+    holds: bool,
+    registration: AnchorState | None,
+) -> Standing:
+    """What an attempt of a sealed session may be called.
+
+    Args:
+        seal: Its seal, verified.
+        session: Its session's own files, verified; None where they are not there.
+        holds: Whether nothing else speaks against it.
+        registration: What stands behind its registration; None: not verified.
+    """
+    return Standing(
+        regime=Registration.SEALED,
+        registration=registration,
+        sealed=seal.holds and holds,
+        complete=seal.extent == COMPLETE,
+        guards_held=seal.guards_held,
+        anchor=seal.anchor,
+        closed=session is not None
+        and session.closed
+        and all(check.ok is not False for check in session.checks),
+    )
 
 
 def verify_session(directory: Path, *, verifier: StampVerifier | None = None) -> SessionReading:

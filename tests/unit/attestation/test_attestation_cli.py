@@ -20,8 +20,9 @@ import pytest
 from pytest_sremut.attestation import cli
 from pytest_sremut.attestation.authority import SelfIssuedAuthority
 from pytest_sremut.attestation.server import serve
-from pytest_sremut.evidence.clock import SystemClock
-from pytest_sremut.evidence.journal import Journal
+from pytest_sremut.evidence.identity import AttemptIdentity
+from pytest_sremut.evidence.root import EvidenceRoot
+from pytest_sremut.study.verdict import Registration
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 STUDY = "missing_service_social_network"
@@ -149,21 +150,31 @@ def test_unreachable_is_3(sremut, monkeypatch):
 def test_evidence(sremut, home, tmp_path):
     sremut("freeze", STUDY, "--tsa", "self")
     evidence = tmp_path / "evidence"
-    attempt = evidence / STUDY / "ms-m01-r01" / "a01"
-    attempt.mkdir(parents=True)
-    (evidence / "attempts").mkdir()
-    with Journal(
-        attempt / "journal.jsonl", run="ms-m01-r01", attempt=1, boot_id="b", clock=SystemClock()
-    ) as journal:
-        journal.append("CREATED")
+    opened = EvidenceRoot.open(evidence).begin(
+        AttemptIdentity(
+            study=STUDY,
+            run="ms-m01-r01",
+            mutant="MS-M01",
+            repetition=1,
+            registration=Registration.PREREGISTERED,
+            session="s",
+            files={"study": "0" * 64},
+            profile="embedded",
+        )
+    )
+    opened.journal.append("CREATED")
+    opened.journal.close()
+    attempt = opened.directory
     code, out, _ = sremut("verify", evidence)
-    assert code == 0, out
+    assert code == 3, out  # nothing is sealed; everything that can be checked holds
     assert "OK   order: predictions < first mutation" in out
+    assert f"OK   {STUDY}/ms-m01-r01/a01 journal: 1 entries" in out
+    assert "a01 seal: cannot be verified: PREREGISTERED: never sealed" in out
     sremut("freeze", STUDY, "--tsa", "self")  # registered again, after the run
     code, out, _ = sremut("verify", evidence)
     assert code == 1
     assert "FAIL order: predictions is not before first mutation" in out
-    assert sremut("verify", evidence, "--revision", "1")[0] == 0
+    assert sremut("verify", evidence, "--revision", "1")[0] == 3
     (attempt / "journal.jsonl").write_text("{}\n")
     assert sremut("verify", evidence, "--revision", "1")[0] == 1
 
