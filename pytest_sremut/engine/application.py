@@ -19,7 +19,7 @@ from pytest_sremut.cluster.waiting import (
     wait_for,
 )
 from pytest_sremut.engine.guard import OperationKind, captured
-from pytest_sremut.engine.images import DEMO
+from pytest_sremut.engine.images import image_of
 from pytest_sremut.engine.labels import OWNER_LABEL
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import ClusterUnavailableError, UsageError
@@ -39,8 +39,10 @@ __all__ = [
 ]
 
 
-def manifests_of(application: str, namespace: str) -> list[dict[str, Any]]:
+def manifests_of(application: str, namespace: str, image: str) -> list[dict[str, Any]]:
     """The application's objects, in the order in which they are created.
+
+    `image` is that of the demo application, where it is one.
 
     Raises:
         UsageError: The study names an application that cannot be deployed here.
@@ -48,7 +50,7 @@ def manifests_of(application: str, namespace: str) -> list[dict[str, Any]]:
     if application == "demo:social-network":
         from pytest_sremut.demo.manifests import manifests
 
-        return manifests(namespace, image=DEMO)
+        return manifests(namespace, image=image)
     raise UsageError(
         f"application: found {application!r}; allowed: demo:social-network (applications of a "
         "benchmark need its checkout)"
@@ -73,7 +75,7 @@ def deploy(ctx: RunContext) -> None:
     """
     ctx.tell("deploying")
     _ensure_namespace(ctx)
-    bodies = manifests_of(ctx.study.application, ctx.namespace)
+    bodies = manifests_of(ctx.study.application, ctx.namespace, image_of(ctx.protocol, "demo"))
     ctx.guard.create(
         OperationKind.DEPLOY_APPLICATION,
         bodies,

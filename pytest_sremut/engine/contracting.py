@@ -15,7 +15,7 @@ from pytest_sremut.contract.evaluate import evaluate
 from pytest_sremut.contract.port import ContractReading
 from pytest_sremut.engine.application import pod_is_ready
 from pytest_sremut.engine.guard import Captured, OperationKind, captured
-from pytest_sremut.engine.images import PROBE
+from pytest_sremut.engine.images import image_of
 from pytest_sremut.engine.labels import ROLE_LABEL
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.engine.windows import take_window
@@ -154,7 +154,7 @@ class _Port:
                 "containers": [
                     {
                         "name": "probe",
-                        "image": PROBE,
+                        "image": image_of(self.protocol, "probe"),
                         "imagePullPolicy": "IfNotPresent",
                         "command": ["sleep", "86400"],
                     }

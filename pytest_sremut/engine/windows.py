@@ -27,7 +27,7 @@ from pytest_sremut.cluster.waiting import (
 )
 from pytest_sremut.engine.application import listed
 from pytest_sremut.engine.guard import Captured, OperationKind, captured
-from pytest_sremut.engine.images import LOAD
+from pytest_sremut.engine.images import image_of
 from pytest_sremut.engine.labels import ROLE_LABEL
 from pytest_sremut.engine.podclock import PodClock
 from pytest_sremut.engine.stops import RunStoppedError
@@ -83,7 +83,7 @@ def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
         namespace=ctx.namespace,
         workload=workload,
         rounds=rounds,
-        image=LOAD,
+        image=image_of(ctx.protocol, "load"),
         labels={ROLE_LABEL: "load", "sremut.io/window": name},
     )
     created = ctx.guard.create(

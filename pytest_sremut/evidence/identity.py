@@ -84,6 +84,7 @@ def protocol_facts(protocol: Protocol) -> dict[str, Any]:
     """The numbers of a profile as a record keeps them."""
     facts = asdict(protocol)
     facts["deadlines"] = dict(protocol.deadlines)
+    facts["images"] = dict(protocol.images)
     facts["workload"]["mix"] = list(facts["workload"]["mix"])
     return facts
 

@@ -83,6 +83,7 @@ class Protocol:
     workload: Workload
     fault: str = ""  # another injector than the study's, for explorations; "": the study's
     chaos_kills: int = 0  # pods killed at random whenever the state was changed
+    images: Mapping[str, str] = field(default_factory=dict)  # demo, load, probe: from a registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

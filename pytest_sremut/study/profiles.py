@@ -58,6 +58,7 @@ def _protocol(
         workload=workload,
         fault=entry.get("fault", ""),
         chaos_kills=entry.get("chaos", {}).get("kill", 0),
+        images=dict(entry.get("images", {})),
     )
 
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from study_project import CONTRACT, MUTANTS, PREDICTIONS, REPOSITORY, STUDY, Edit
 
+from pytest_sremut.engine.images import PROBE, image_of
 from pytest_sremut.errors import InputError
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import Study
@@ -161,6 +162,25 @@ def test_an_oracle_may_have_instruments_of_its_own(edit: Edit) -> None:
 def test_a_profile_without_poll_takes_the_contracts(edit: Edit) -> None:
     root = edit(STUDY, "    poll: 2s\n", "")
     assert load_study(root, STUDY).profiles["kind"].poll == 2.0
+
+
+DIGEST = "ghcr.io/example/wrk2@sha256:" + "0" * 64
+
+
+def test_a_profile_may_name_its_images(edit: Edit, study: Study) -> None:
+    named = f"    settle: 60s\n    images: {{demo: 'r.io:5000/demo:1', load: '{DIGEST}'}}\n"
+    found = load_study(edit(STUDY, "    settle: 60s\n", named), STUDY).profiles["kind"]
+    assert found.images == {"demo": "r.io:5000/demo:1", "load": DIGEST}
+    assert image_of(found, "load") == DIGEST
+    assert image_of(found, "probe") == image_of(study.profiles["kind"], "probe") == PROBE
+
+
+@pytest.mark.parametrize("image", ["demo", "Demo:1", "demo@sha256:12", "a b:1", "x:1\\n"])
+def test_an_image_that_is_none(edit: Edit, image: str) -> None:
+    named = f'    settle: 60s\n    images: {{load: "{image}"}}\n'
+    told = str(refused(edit(STUDY, "    settle: 60s\n", named)))
+    assert "profiles.kind.images.load" in told
+    assert "allowed: an image by digest, NAME@sha256:DIGEST, or by name and tag, NAME:TAG" in told
 
 
 # -- mistakes --------------------------------------------------------------------------------------

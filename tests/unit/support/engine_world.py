@@ -80,7 +80,7 @@ class FakeInstrument:
         raise HarnessError(f"oracle {request.oracle.id} did not end within {request.timeout:g} s")
 
 
-def small_application(_application: str, namespace: str) -> list[dict[str, Any]]:
+def small_application(_application: str, namespace: str, _image: str) -> list[dict[str, Any]]:
     """Two Deployments and the target Service, as manifests."""
     bodies: list[dict[str, Any]] = []
     for name in ("media-service", "user-service"):
