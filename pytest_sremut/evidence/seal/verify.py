@@ -196,7 +196,11 @@ class _Verification:
         journal, said = contents.journal, self.document["journal"]
         entries = len(journal.entries)
         if journal.head == said["head"] and journal.status.value == said["status"]:
-            self.report.passed("journal", f"{entries} entries up to {journal.head}")
+            if entries == said["entries"]:
+                self.report.passed("journal", f"{entries} entries up to {journal.head}")
+            else:
+                told = f"{entries} entries stand there, sealed are {said['entries']}"
+                self.report.failed("journal", told, "seal/seal.json")
             return
         line, problem = entries + 1, journal.problem.partition(": ")[2] or journal.problem
         if journal.status in {JournalStatus.INTACT, JournalStatus.TORN_TAIL}:
