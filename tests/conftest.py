@@ -1,37 +1,67 @@
-"""What every test room shares: the mark of tests that read the real benchmark, and their count."""
+"""What every test room shares: the marks of tests that need something real, and their count."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
-_MARK = "real_benchmark"
+
+class _Need(NamedTuple):
+    """Something that a machine may have or not, and the variable that names it."""
+
+    title: str
+    variable: str
+    names: str
+    marker: str
+
+
+_NEEDS = {
+    "real_benchmark": _Need(
+        "real benchmark",
+        "SREMUT_BENCHMARK",
+        "SREMUT_BENCHMARK names no checkout",
+        "reads the real benchmark, from the checkout in SREMUT_BENCHMARK",
+    ),
+    "real_cluster": _Need(
+        "real cluster",
+        "SREMUT_TEST_CONTEXT",
+        "SREMUT_TEST_CONTEXT names no context",
+        "runs on a real cluster, the context in SREMUT_TEST_CONTEXT",
+    ),
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", f"{_MARK}: reads the real benchmark, from the checkout in SREMUT_BENCHMARK"
-    )
+    for mark, need in _NEEDS.items():
+        config.addinivalue_line("markers", f"{mark}: {need.marker}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Last of all: how much of what needs the real benchmark was really tested."""
+    """Last of all: how much of what needs something real was really tested."""
+    for mark, need in _NEEDS.items():
+        for line in _told(mark, need, terminalreporter):
+            terminalreporter.write_line(line)
+
+
+def _told(mark: str, need: _Need, reporter: pytest.TerminalReporter) -> Iterator[str]:
     counts: Counter[str] = Counter()
     for outcome in ("passed", "failed", "error", "skipped", "xfailed"):
-        for report in terminalreporter.stats.get(outcome, []):
-            if _MARK in getattr(report, "keywords", {}):
+        for report in reporter.stats.get(outcome, []):
+            if mark in getattr(report, "keywords", {}):
                 counts[outcome] += report.when == "call" or outcome in {"skipped", "error"}
     if not counts.total():
         return
     ran = counts["passed"] + counts["failed"] + counts["error"] + counts["xfailed"]
-    named = os.environ.get("SREMUT_BENCHMARK", "")
+    named = os.environ.get(need.variable, "")
     told = f"{counts['passed']} passed" if ran else "none"
     if failed := counts["failed"] + counts["error"]:
         told += f", {failed} failed"
-    why = "" if named else " (SREMUT_BENCHMARK names no checkout)"
-    terminalreporter.write_line(
-        f"real benchmark: {ran} of {counts.total()} tests ran: {told}, "
+    why = "" if named else f" ({need.names})"
+    yield (
+        f"{need.title}: {ran} of {counts.total()} tests ran: {told}, "
         f"{counts['skipped']} skipped{why}"
     )
