@@ -11,7 +11,7 @@ overwritten: the directory appears whole or not at all.
 """
 
 from pytest_sremut.evidence.seal.anchor import Anchor, Anchored, AnchorState, Unanchored
-from pytest_sremut.evidence.seal.attempt import Seal, seal_attempt
+from pytest_sremut.evidence.seal.attempt import Seal, seal_attempt, seal_recovered
 from pytest_sremut.evidence.seal.key import SessionKey
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "SessionKey",
     "Unanchored",
     "seal_attempt",
+    "seal_recovered",
 ]

@@ -41,6 +41,7 @@ __all__ = [
     "identity_block",
     "is_sealed",
     "seal_attempt",
+    "seal_recovered",
 ]
 
 _SCHEMA: Final = "sremut/seal/v1"
@@ -172,6 +173,32 @@ def seal_attempt(
         guards_held=not broken,
         anchor=stamp.state,
     )
+
+
+def seal_recovered(
+    directory: Path, *, session: str, stop: str, anchor: Anchor | None = None
+) -> Seal | None:
+    """Seal what a dead session left, partially, under a key made for this alone.
+
+    Args:
+        directory: Of the attempt, to which nothing more will be written.
+        session: Who recovers.
+        stop: Why it did not come to its end.
+        anchor: Who stamps; nobody where None.
+
+    Returns:
+        The seal; None where the attempt is of no sealed session, or sealed already.
+
+    Raises:
+        EvidenceError: As for `seal_attempt`.
+    """
+    if is_sealed(directory) or "sealed" not in _document(directory, "attempt.json", "attempt"):
+        return None
+    key = SessionKey.generate(session)
+    try:
+        return seal_attempt(directory, key=key, partial=True, stop=stop, anchor=anchor)
+    finally:
+        key.discard()
 
 
 def attempt_statement(

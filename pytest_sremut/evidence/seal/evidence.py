@@ -52,8 +52,8 @@ __all__ = [
     "verify_session",
 ]
 
-_OWN: Final = frozenset({"attempts", SESSIONS, "published", "clusters"})
-"""Directories of an evidence directory that are no study's; of the last two no seal speaks."""
+_OWN: Final = frozenset({"attempts", SESSIONS, "published", "clusters", "recoveries"})
+"""Directories of an evidence directory that are no study's; of the last three no seal speaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from sealed_doubles import MANIFEST, SESSION, begin, finish, operate
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.attempt import Attempt
 from pytest_sremut.evidence.root import EvidenceRoot
-from pytest_sremut.evidence.seal import AnchorState, SessionKey, seal_attempt
+from pytest_sremut.evidence.seal import AnchorState, SessionKey, seal_attempt, seal_recovered
 from pytest_sremut.study.verdict import Outcome, Registration, State
 
 
@@ -139,6 +139,23 @@ def test_an_attempt_that_died(root: EvidenceRoot, key: SessionKey) -> None:
     assert "journal line 2: op-0001 has no receipt" in said["guards"]["broken"]
     assert said["identity"]["session"] == SESSION
     assert said["key"]["session"] == recovery.session
+
+
+def test_recovery_seals_what_is_left_and_nothing_else(
+    root: EvidenceRoot, key: SessionKey, finished: Attempt
+) -> None:
+    seal_attempt(finished.directory, key=key)
+    assert seal_recovered(finished.directory, session="r", stop="x") is None
+    exploring = begin(
+        root, key, run="ms-m01-r01", registration=Registration.EXPLORATORY, sealed=None,
+        study="another",
+    )  # fmt: skip
+    assert seal_recovered(exploring.directory, session="r", stop="x") is None
+    dead = begin(root, key, run="ms-m01-r01", mutant="MS-M01")
+    seal = seal_recovered(dead.directory, session="r", stop="it was killed")
+    assert seal is not None
+    assert seal.extent == "partial"
+    assert document(dead.directory)["key"]["session"] == "r"
 
 
 def test_nobody_else_seals_an_attempt_as_complete(finished: Attempt) -> None:
