@@ -61,8 +61,8 @@ class KubeClient:
 
     @property
     def server(self) -> str:
-        """Base address of the API server."""
-        return self._transport.server
+        """Base address of the API server, to be shown: credentials in it are left out."""
+        return scrub_text(self._transport.server)
 
     def close(self) -> None:
         """Close every kept connection."""

@@ -184,8 +184,10 @@ def _without_texts(value: Any) -> Any:
 
 # -- known values ------------------------------------------------------------------------------
 
-_GAP: Final = r"(?:\\?\r?\n[ \t]*)?"  # a line may end inside a value
-_BREAK: Final = re.compile(r"\\?\r?\n[ \t]*")
+# A line may end inside a value; a kubelet's time stands at the beginning of the next one then.
+_LINE_END: Final = r"\\?\r?\n(?:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}Z )?[ \t]*"
+_GAP: Final = rf"(?:{_LINE_END})?"
+_BREAK: Final = re.compile(_LINE_END)
 _PLAIN: Final = re.compile(r"/.*|[a-z]+(?:[-._][a-z]+)*|[0-9.:]*", re.DOTALL)
 
 

@@ -21,7 +21,7 @@ from pytest_sremut.cluster.client import KubeClient
 from pytest_sremut.cluster.port import Failed, Kind, ObjectRef
 from pytest_sremut.cluster.shapes import misfit
 from pytest_sremut.cluster.transport import Transport
-from pytest_sremut.errors import ClusterError, ClusterUnavailableError
+from pytest_sremut.errors import ClusterError, ClusterUnavailableError, UsageError
 
 REF = ObjectRef(kind="Service", namespace="ns", name="web")
 SERVICE: dict[str, Any] = {
@@ -206,8 +206,16 @@ def test_a_log_that_is_no_text(client: KubeClient, server: HttpScript) -> None:
     [
         ("Pod", {"metadata": {"name": "p"}}, "metadata.uid"),
         ("Pod", {"metadata": {"name": "p", "uid": ""}}, "metadata.uid"),
-        ("Pod", {"metadata": {"name": "p", "uid": "u", "labels": ["a"]}}, "metadata.labels is a list"),
-        ("Pod", {"metadata": {"name": "p", "uid": "u", "labels": {"a": 1}}}, "labels.a is of type int"),
+        (
+            "Pod",
+            {"metadata": {"name": "p", "uid": "u", "labels": ["a"]}},
+            "metadata.labels is a list",
+        ),
+        (
+            "Pod",
+            {"metadata": {"name": "p", "uid": "u", "labels": {"a": 1}}},
+            "labels.a is of type int",
+        ),
         ("Pod", {"status": []}, "status is a list"),
         ("Pod", {"status": {"conditions": {"type": "Ready"}}}, "status.conditions is"),
         ("Pod", {"status": {"conditions": ["Ready"]}}, "status.conditions[0] is a text"),
@@ -215,7 +223,11 @@ def test_a_log_that_is_no_text(client: KubeClient, server: HttpScript) -> None:
         ("Deployment", {"spec": {"replicas": "3"}}, "spec.replicas is a text"),
         ("Deployment", {"spec": {"replicas": True}}, "spec.replicas is of type bool"),
         ("EndpointSlice", {"endpoints": [{"addresses": [None]}]}, "endpoints[0].addresses[0] is"),
-        ("EndpointSlice", {"endpoints": [{"conditions": {"ready": 1}}]}, "conditions.ready is of type int"),
+        (
+            "EndpointSlice",
+            {"endpoints": [{"conditions": {"ready": 1}}]},
+            "conditions.ready is of type int",
+        ),
         ("Endpoints", {"subsets": [[]]}, "subsets[0] is a list"),
     ],
 )
@@ -234,3 +246,57 @@ def test_what_does_not_fit(kind: Kind, more: dict[str, Any], told: str) -> None:
 )
 def test_what_fits(kind: Kind, more: dict[str, Any]) -> None:
     assert misfit(kind, {"metadata": {"name": "p", "uid": "u"}, **more}) == ""
+
+
+# -- what a message may hold -----------------------------------------------------------------------
+
+CANARY = "canary-7Qx41zPw0sLk93"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        status(403, "Forbidden", f"token={CANARY} is not allowed"),
+        http(500, f"Authorization: Bearer {CANARY}".encode(), content_type="text/plain"),
+        http(502, f"<a href='https://u:{CANARY}@proxy/'>".encode(), content_type="text/html"),
+        ok({**SERVICE, "metadata": {"name": "web", "uid": {"x": CANARY}}}),
+        ok({**SERVICE, "spec": {"selector": CANARY}}),
+        http(200, json.dumps({**SERVICE, "env": CANARY}).encode()[:-1]),
+        http(200, json.dumps([SERVICE, CANARY]).encode()),
+        http(200, json.dumps({"kind": CANARY}).encode(), content_type="text/html"),
+    ],
+)
+def test_no_failure_tells_a_secret(client: KubeClient, server: HttpScript, answer: bytes) -> None:
+    server.always(answer)
+    assert CANARY not in str(client.get(REF))
+    with pytest.raises(ClusterError) as caught:
+        client.create(SERVICE, namespace="ns")
+    assert CANARY not in str(caught.value)
+    assert CANARY not in repr(client.exec("ns", "p", ["true"], timeout=0.3))
+
+
+def test_the_token_of_the_kubeconfig_is_never_told(tmp_path: Path) -> None:
+    token = "kNow+n/9f3b2c7a5e1d"
+    with HttpScript() as server:
+        transport = Transport.load(write_kubeconfig(tmp_path, server.address, token=token), "test")
+        client = KubeClient(transport, read_timeout=5, write_timeout=5)
+        server.always(status(401, "Unauthorized", f"no such user: {token}"))
+        found = client.get(REF)
+        assert isinstance(found, Failed)
+        assert found.message == "no such user: [redacted]"
+        client.close()
+
+
+def test_a_kubeconfig_that_cannot_be_read_is_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(f"users:\n- user: {{token: {CANARY}\n  x: [\n")
+    with pytest.raises(UsageError) as caught:
+        Transport.load(path, "test")
+    assert CANARY not in str(caught.value)
+
+
+def test_credentials_in_an_address_are_not_shown(tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, f"http://u:{CANARY}@127.0.0.1:9")
+    client = KubeClient(Transport.load(path, "test"))
+    assert client.server == "http://[redacted]@127.0.0.1:9"
+    assert CANARY not in str(client.get(REF))
