@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from quick import HOW, MAIN, Result, make_project, require_clusters, run
+from quick import HOW, MAIN, Result, make_project, require_clusters, run, session
 from sealed_project import git, register, sremut
+
+from pytest_sremut.evidence.seal import seal_recovered
 
 OPTIONS = ("-p", "no:cacheprovider", "--sremut-sealed", "--sremut-profile=quick")
 
@@ -154,3 +157,26 @@ def test_in_one_process(registered: Path, tmp_path: Path, way: str) -> None:
     done = sremut(project, "verify", str(result.evidence()))
     assert done.returncode == 0, done.stdout
     git(project, "diff", "--exit-code")  # nothing of the project was written to
+
+
+def test_killed_before_sealing(registered: Path, tmp_path: Path) -> None:
+    """Nothing is sealed, nothing is wrong, and nothing can be verified; recovery seals the rest."""
+    project = tmp_path / "project"
+    shutil.copytree(registered, project)
+    arguments = ("-p", "no:xdist", "-k", "ms-m01", f"audits/{MAIN}")
+    with session(project, *arguments, options=OPTIONS) as running:
+        running.until_journal("MUTANT_INJECTED")
+        running.signal(signal.SIGKILL)
+        result = running.end()
+        running.until_gone()
+    (attempt,) = result.attempts()
+    directory = result.directory(attempt)
+    assert not (directory / "seal").exists()
+    done = sremut(project, "verify", str(result.evidence()))
+    assert done.returncode == 3, done.stdout
+    assert "seal: cannot be verified: not sealed" in done.stdout
+    assert "the session was not closed" in done.stdout
+    assert seal_recovered(directory, session="recovery", stop="the session was killed") is not None
+    done = sremut(project, "verify", str(result.evidence()))
+    assert done.returncode == 3, done.stdout
+    assert "extent: partial: the session was killed" in done.stdout
