@@ -86,7 +86,11 @@ class Right:
         told += f" {self.name}" if self.name else ""
         if self.resource == "namespaces" and self.name:
             return told
-        return f"{told} in namespace {self.namespace}" if self.namespace else f"{told} anywhere"
+        return (
+            f"{told} in namespace {self.namespace}"
+            if self.namespace
+            else f"{told} at the cluster scope"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

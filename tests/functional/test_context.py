@@ -19,6 +19,7 @@ import yaml
 from contexts import CONTEXT, NAMESPACE, OPTIONS, Theirs, theirs
 from quick import HOW, make_project, require_clusters, run
 
+from pytest_sremut.cli import main
 from pytest_sremut.cluster import rbac
 from pytest_sremut.cluster.client import load
 from pytest_sremut.cluster.context import ContextBackend
@@ -99,7 +100,9 @@ def test_each_right_that_is_taken_away_is_named_and_no_other(cluster: Theirs) ->
         if rules:
             cluster.put(document)
     assert taken == len(rbac.required(NAMESPACE))
-    assert rbac.lacking(client, NAMESPACE, create=True) == ["create namespaces anywhere"]
+    assert rbac.lacking(client, NAMESPACE, create=True) == [
+        "create namespaces at the cluster scope"
+    ]
     client.close()
 
 
@@ -116,6 +119,18 @@ def test_what_is_told_of_a_cluster_by_the_least_and_by_more(cluster: Theirs) -> 
     facts = dict(backend.facts().values)
     assert (facts["nodes"], facts["proxy_mode"]) == (1, "no kube-proxy")
     backend.close()
+
+
+def test_the_command_that_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "rbac", "--namespace", "shop", "--account", "auditor"]) == 0
+    least = capsys.readouterr().out
+    assert least == rbac.manifest("shop", "auditor")
+    assert main(["cluster", "rbac", "--namespace", "shop", "--observe"]) == 0
+    more = capsys.readouterr().out
+    assert len(list(yaml.safe_load_all(more))) == len(list(yaml.safe_load_all(least))) + 4
+    assert main(["cluster", "rbac", "--namespace", "Shop"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("sremut: --namespace: found 'Shop'; allowed: up to 63 lower-case")
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")

@@ -63,7 +63,7 @@ def test_a_name_that_cannot_be_one(namespace: str, account: str) -> None:
          "list deployments.apps in namespace x"),
         (Right(verb="get", group="", resource="namespaces", namespace="kube-system",
                name="kube-system"), "get namespaces kube-system"),
-        (rbac.CREATE_NAMESPACE, "create namespaces anywhere"),
+        (rbac.CREATE_NAMESPACE, "create namespaces at the cluster scope"),
     ],
 )  # fmt: skip
 def test_how_a_right_is_told(right: Right, told: str) -> None:
@@ -77,9 +77,9 @@ def test_exactly_what_is_missing_is_named() -> None:
         assert rbac.lacking(kube, "shop") == [str(right)]
     assert rbac.lacking(FakeKube(), "shop", create=True) == []
     kube = FakeKube()
-    kube.forbidden.add("create namespaces anywhere")
+    kube.forbidden.add("create namespaces at the cluster scope")
     assert rbac.lacking(kube, "shop") == []
-    assert rbac.lacking(kube, "shop", create=True) == ["create namespaces anywhere"]
+    assert rbac.lacking(kube, "shop", create=True) == ["create namespaces at the cluster scope"]
 
 
 def test_a_server_that_does_not_say_is_no_permission() -> None:

@@ -51,14 +51,14 @@ def refused(world: EngineWorld, **more: Any) -> str:
 
 def test_a_namespace_that_is_not_there_must_be_creatable(world: ContextWorld) -> None:
     assert checks(world)["namespace"] == "absent: will be created"
-    world.kube.forbidden.add("create namespaces anywhere")
+    world.kube.forbidden.add("create namespaces at the cluster scope")
     told = refused(world)
-    assert "lacks: create namespaces anywhere; `sremut cluster rbac --namespace" in told
+    assert "lacks: create namespaces at the cluster scope; `sremut cluster rbac --namespace" in told
 
 
 def test_a_namespace_of_somebody_else_is_used_only_if_named(world: ContextWorld) -> None:
     namespace(world)
-    world.kube.forbidden.add("create namespaces anywhere")  # not needed any more
+    world.kube.forbidden.add("create namespaces at the cluster scope")  # not needed any more
     told = refused(world)
     assert f"--sremut-use-namespace={NS}" in told
     assert "taken" in told
