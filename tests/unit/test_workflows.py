@@ -219,8 +219,8 @@ def test_a_run_is_called_with_options_that_there_are(
     ((path, *options),) = script.calls()
     assert path == "audits/one/study.yaml"
     assert options == [
-        *("-p", "no:cacheprovider", "-o", "sremut_audits=audits", "--sremut-require=soundness"),
-        *("--sremut-baseline=known.json", "--sremut-cluster=kind"),
+        *("-p", "no:cacheprovider", f"--rootdir={script.root}/p", "-o", "sremut_audits=audits"),
+        *("--sremut-require=soundness", "--sremut-baseline=known.json", "--sremut-cluster=kind"),
         f"--sremut-evidence={script.root}/temp/evidence",
         *("--sremut-profile=kind", f"--sremut-benchmark={script.root}/bench"),
         f"--sremut-benchmark-python={script.root}/temp/benchmark-venv/bin/python",

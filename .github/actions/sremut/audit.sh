@@ -13,7 +13,8 @@ read -ra more <<<"${PYTEST_ARGS//$'\n'/ }"
 read -ra studies <<<"${STUDIES//$'\n'/ }"
 
 # The cache would make a work tree dirty, and a benchmark must stay clean.
-common=(-p no:cacheprovider -o "sremut_audits=$AUDITS" "--sremut-require=$REQUIRE")
+common=(-p no:cacheprovider "--rootdir=$PWD" -o "sremut_audits=$AUDITS")
+common+=("--sremut-require=$REQUIRE")
 [ -z "$BASELINE" ] || common+=("--sremut-baseline=$BASELINE")
 paths=("${studies[@]/#/$AUDITS/}")
 [ ${#studies[@]} -gt 0 ] || paths=("$AUDITS")
