@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -20,7 +21,7 @@ from pytest_sremut.oracles.port import Reading
 from pytest_sremut.oracles.request import OracleNode, ReadingRequest
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import BenchmarkPins, OracleSpec, Study, Target
-from pytest_sremut.study.names import Instrument
+from pytest_sremut.study.names import Imports, Instrument
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT.parent / "shared" / "k8s-golden"
@@ -69,7 +70,7 @@ def study(name: str) -> Study:
     return load_study(ROOT, PurePosixPath(f"audits/{name}/study.yaml"))
 
 
-def pins() -> BenchmarkPins:
+def pins(imports: Imports = Imports.LIGHT) -> BenchmarkPins:
     """What the studies pin, and the further oracles that only these tests read, as they are."""
     known = study("sregym_missing_service_fix").benchmark
     assert known is not None
@@ -78,26 +79,54 @@ def pins() -> BenchmarkPins:
         OracleSpec(id=node.id, use=node.use, instruments=("own",)) for node in ORACLES.values()
     ]
     more = {file: here.digest(file) for file in here.oracle_files(specs)}
-    return dataclasses.replace(known, files={**more, **known.files})
+    return dataclasses.replace(known, files={**more, **known.files}, imports=imports.value)
 
 
-def instrument(kind: Instrument = Instrument.OWN) -> BenchmarkInstrument:
-    """An instrument on the real checkout; `pinned` skips where no interpreter is named."""
-    python = os.environ.get("SREMUT_BENCHMARK_PYTHON", "")
-    if kind is Instrument.PINNED and not python:
-        pytest.skip("SREMUT_BENCHMARK_PYTHON names no interpreter")
-    more = {"python": python} if kind is Instrument.PINNED else {}
-    return BenchmarkInstrument(kind, directory=checkout(), layouts={"sregym": SREGYM}, **more)
+INSTRUMENTS = {
+    "own": "",
+    "pinned": "SREMUT_BENCHMARK_PYTHON",
+    "full": "SREMUT_BENCHMARK_FULL_PYTHON",
+}
+"""Name -> the variable that names its interpreter. `full` is `pinned` with everything imported that
+the benchmark itself imports, which takes an interpreter with all of its dependencies.
+"""
+
+
+class RealInstrument(BenchmarkInstrument):
+    """An instrument on the real checkout, and the pins that it reads under.
+
+    Args:
+        name: One of `INSTRUMENTS`.
+        python: Its interpreter; ours where empty.
+    """
+
+    def __init__(self, name: str, python: str) -> None:
+        super().__init__(
+            Instrument.PINNED if python else Instrument.OWN,
+            directory=checkout(),
+            layouts={"sregym": SREGYM},
+            python=python or sys.executable,
+        )
+        self.pins = pins(Imports.FULL if name == "full" else Imports.LIGHT)
+
+
+def instrument(name: str = "own") -> RealInstrument:
+    """One of `INSTRUMENTS`; skips where its interpreter is not named."""
+    variable = INSTRUMENTS[name]
+    python = os.environ.get(variable, "") if variable else ""
+    if variable and not python:
+        pytest.skip(f"{variable} names no interpreter")
+    return RealInstrument(name, python)
 
 
 class Grader:
     """Reads oracles on one namespace, with the baseline that each captured while it was healthy."""
 
-    def __init__(self, cluster: Cluster, namespace: str, by: BenchmarkInstrument) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, by: RealInstrument) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._by = by
-        self._pins = pins()
+        self._pins = by.pins
         self._captured: dict[str, object] = {}
 
     def capture(self, *names: str) -> None:

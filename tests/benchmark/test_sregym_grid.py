@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from real_checkout import CORPUS, Grader, corpus, instrument
+from real_checkout import CORPUS, INSTRUMENTS, Grader, checkout, corpus, instrument
 from recorded_states import RecordedState
 
 from pytest_sremut.cluster.embedded import EmbeddedBackend
@@ -33,11 +33,12 @@ def rows() -> dict[str, dict[str, Any]]:
     return {row["state"]: row for row in json.loads(GRID.read_text())["sequence"]}
 
 
-@pytest.fixture(scope="module")
-def readings() -> Iterator[dict[str, dict[str, Any]]]:
+@pytest.fixture(scope="module", params=INSTRUMENTS)
+def readings(request: pytest.FixtureRequest) -> Iterator[dict[str, dict[str, Any]]]:
     """State -> configuration -> its reading, each state in a namespace of its own."""
+    checkout()
     rows()
-    by = instrument()
+    by = instrument(request.param)
     cluster = EmbeddedBackend.start(name="grid")
     found: dict[str, dict[str, Any]] = {}
     try:
