@@ -27,6 +27,7 @@ from pytest_sremut.engine.preflight import preflight
 from pytest_sremut.engine.probes import is_probe
 from pytest_sremut.engine.recording import StateNotes, dump_objects, state_record
 from pytest_sremut.engine.sampler import Sampler
+from pytest_sremut.engine.steadiness import ClockWatch
 from pytest_sremut.engine.stops import RunStoppedError, outcome_of, told, without_outcome
 from pytest_sremut.engine.transitions import FINAL, MUTATED, STANDSTILL, Phase, check_transition
 from pytest_sremut.engine.windows import take_window
@@ -271,6 +272,7 @@ class Driver:
             notes.window = take_window(ctx, "faulted", rounds=ctx.protocol.workload.rounds)
         with ctx.timings.phase("contract"):
             notes.contract = evaluate_contract(ctx, notes)
+        self._require(notes, gates.steady(notes.state, self._watch))
         self._move(Phase.CONTRACT_EVALUATED)
         self._require(notes, gates.stable_harness(ctx, notes))
         self._record(notes)
@@ -302,6 +304,7 @@ class Driver:
 
     def _begin(self, state: State) -> StateNotes:
         notes = StateNotes(state=state, started=self._ctx.clock.now())
+        self._watch = ClockWatch(self._ctx.clock)
         notes.reckon(self._ctx.timings)
         self._notes[state] = notes
         return notes
@@ -319,6 +322,7 @@ class Driver:
         self._require(notes, gates.answered(notes))
         with ctx.timings.phase("contract"):
             notes.contract = evaluate_contract(ctx, notes)
+        self._require(notes, gates.steady(notes.state, self._watch))
         return self._readings(notes)
 
     def _readings(self, notes: StateNotes) -> StateReadings:

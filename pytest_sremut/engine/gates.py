@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pytest_sremut.engine.context import RunContext
     from pytest_sremut.engine.grading import TimedReading
     from pytest_sremut.engine.recording import StateNotes
+    from pytest_sremut.engine.steadiness import ClockWatch
 
-__all__ = ["active", "answered", "control", "stable_harness"]
+__all__ = ["active", "answered", "control", "stable_harness", "steady"]
 
 
 def control(ctx: RunContext, notes: StateNotes, outcome: Outcome) -> RunStoppedError | None:
@@ -61,6 +62,17 @@ def stable_harness(ctx: RunContext, notes: StateNotes) -> RunStoppedError | None
     return RunStoppedError(
         Outcome.HARNESS_TIMING_FAILURE,
         f"{named} rejected while a pod was not Running that recovered by itself",
+    )
+
+
+def steady(state: State, watch: ClockWatch) -> RunStoppedError | None:
+    """Nobody set the wall clock while the state was read: its times would say nothing."""
+    if not watch.stepped:
+        return None
+    return RunStoppedError(
+        Outcome.HARNESS_TIMING_FAILURE,
+        f"{state.value} state: the wall clock of this machine was set by {watch.stepped:+.1f} s, "
+        "or the machine slept",
     )
 
 
