@@ -144,6 +144,15 @@ class KilledWorld(EngineWorld):
     def recover(self) -> list[Any]:
         return [self.recoverer().recover(pending) for pending in self.pending()]
 
+    def recover_until_killed(self, step: Step | None) -> _Switch:
+        """A recovery that is itself killed, or counted."""
+        switch = _Switch(step)
+        self._mortal = _Mortal(self.kube, switch)
+        with _mortal_disk(switch), contextlib.suppress(KilledError):
+            self.recover()
+        self._mortal = None
+        return switch
+
     def entries(self) -> Any:
         return EvidenceRoot.existing(self.directory).attempts()
 

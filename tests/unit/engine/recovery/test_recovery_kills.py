@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_world import small_application
 from recovery_world import KilledWorld, Step
 from world import NS
 
-from pytest_sremut.engine import application
 from pytest_sremut.evidence.journal import JournalStatus
 from pytest_sremut.evidence.load import load_entry
 from pytest_sremut.study.verdict import Outcome
@@ -20,12 +18,6 @@ FOREIGN = [
     {"kind": "Service", "metadata": {"name": "user-service", "namespace": "elsewhere"}},
     {"kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": NS}},
 ]
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "manifests_of", small_application)
-    monkeypatch.setattr("pytest_sremut.cluster.waiting._OUTAGE", 0.2)
 
 
 def study_of(mutant: str, world: KilledWorld) -> Any:
@@ -80,3 +72,27 @@ def test_a_kill_anywhere_is_recovered(tmp_path: Path, mutant: str, what: Any, wh
         recovered = world.recover()
         check_recovered(world, foreign, told)
         assert all(item.outcome is not Outcome.COMPLETE for item in recovered), told
+
+
+@pytest.mark.parametrize(("what", "when"), [("journal", "half"), ("api", "after")])
+def test_a_recovery_that_is_killed_itself_is_gone_on_with(
+    tmp_path: Path, what: Any, when: Any
+) -> None:
+    """At any of its steps, and twice in a row."""
+
+    def died(directory: Path) -> KilledWorld:
+        world = KilledWorld(directory)
+        step = Step(what="journal", number=60, when="after")
+        assert world.run("MS-M04", world.pinned(), step).dead
+        return world
+
+    total = died(tmp_path / "whole").recover_until_killed(None).counts[what]
+    assert total > STEPS
+    for number in range(1, total + 1, max(1, total // STEPS)):
+        world = died(tmp_path / f"at-{number}")
+        foreign = planted(world)
+        step = Step(what=what, number=number, when=when)
+        assert world.recover_until_killed(step).dead
+        world.recover_until_killed(step)
+        world.recover()
+        check_recovered(world, foreign, f"recovery killed at {step} of {total}")
