@@ -115,6 +115,7 @@ class _Port:
         rounds = fresh_rounds(self._ctx.study, self.protocol) * self._windows
         taken = take_window(self._ctx, name, rounds=rounds)
         self._notes.objects.append(taken.raw)
+        self._notes.facts.setdefault("windows", {})[name] = dict(taken.facts)
         return taken.window
 
     def delete_pod(self, ref: ObjectRef, uid: str) -> object:

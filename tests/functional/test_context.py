@@ -24,7 +24,7 @@ from pytest_sremut.cluster import rbac
 from pytest_sremut.cluster.client import load
 from pytest_sremut.cluster.context import ContextBackend
 
-ONE = ("-m", "mutant", "-k", "ms-m01 and healthy and O1", *HOW["no xdist"])
+ONE = ("-m", "mutant", "-k", "ms-m01 and healthy and O1")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,9 @@ def refused(result_out: str, code: int) -> str:
 
 def test_a_namespace_that_was_not_named_is_left_alone(cluster: Theirs, tmp_path: Path) -> None:
     options = [option for option in OPTIONS if "use-namespace" not in option]
-    result = run(make_project(tmp_path), *ONE, *options, environment=cluster.environment)
+    result = run(
+        make_project(tmp_path), *ONE, *HOW["-n2"], *options, environment=cluster.environment
+    )
     told = refused(result.out, result.code)
     assert f"namespace {NAMESPACE} is taken" in told
     assert f"--sremut-use-namespace={NAMESPACE}" in told
@@ -57,7 +59,13 @@ def test_one_right_that_is_missing_stops_a_run_before_it_touches_anything(
             rule["verbs"] = ["get"]
     cluster.put(less)
     try:
-        result = run(make_project(tmp_path), *ONE, *OPTIONS, environment=cluster.environment)
+        result = run(
+            make_project(tmp_path),
+            *ONE,
+            *HOW["no xdist"],
+            *OPTIONS,
+            environment=cluster.environment,
+        )
     finally:
         cluster.put(whole)
     told = refused(result.out, result.code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from pytest_sremut.engine import application
 from pytest_sremut.engine.podclock import PodClock
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.engine.windows import TakenWindow, take_window
-from pytest_sremut.study.verdict import Outcome
+from pytest_sremut.study.verdict import Outcome, State
 from pytest_sremut.workload.report import parse_timestamp
 from pytest_sremut.workload.window import functional
 
@@ -156,3 +157,16 @@ def test_a_log_without_times_tells_nothing() -> None:
     assert clock.bounds is None
     assert clock.record() is None
     assert "no line" in str(clock)
+
+
+def test_every_window_of_a_run_says_how_it_was_read(world: EngineWorld) -> None:
+    driver = world.driver("MS-M03")
+    driver.state(State.RESTORED)
+    for state in ("healthy", "faulted", "restored"):
+        file = driver.attempt.directory / "states" / f"{state}.json"
+        record = json.loads(file.read_text())
+        own, fresh = record["workload"]["facts"], record["facts"]["windows"]
+        assert fresh.keys() >= {f"{state}-fresh1"}
+        for facts in (own, *fresh.values()):
+            assert facts["connections"] == 1
+            assert facts["clock"]["ahead"]["least"] <= 0 <= facts["clock"]["ahead"]["most"]
