@@ -110,8 +110,13 @@ class Sealing:
         ]
 
     def seal_closed(self) -> None:
-        """Seal every attempt that has ended and is not sealed yet."""
-        self._session.seal_closed()
+        """Seal every attempt that has ended and is not sealed; what fails is told at the end."""
+        try:
+            self._session.seal_closed()
+        except SremutError as error:
+            told = f"not sealed: {error}"
+            if told not in self._session.complaints:
+                self._session.complaints.append(told)
 
     def close(self) -> list[str]:
         """Seal what is left, then the session, and forget the keys.

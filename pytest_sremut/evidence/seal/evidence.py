@@ -177,7 +177,7 @@ class _Session:
 
     def _read_files(self) -> None:
         for path in sorted(self.directory.iterdir()):
-            if path.name == DIRECTORY and not path.is_symlink():
+            if path.name == DIRECTORY:
                 continue
             if path.is_symlink() or not path.is_file():
                 self.report.failed("session", "no regular file: it has no place here", path.name)
@@ -212,6 +212,8 @@ class _Session:
     ) -> tuple[Mapping[str, Any] | None, dict[str, str]]:
         report = self.report
         place = self.directory / DIRECTORY
+        if place.is_symlink():
+            report.failed("closing", "a symbolic link, which is no evidence", DIRECTORY)
         if not place.is_dir():
             report.unverified(
                 "closing",
@@ -352,16 +354,29 @@ def _attempt(
         for check in reading.checks
         if entry.registration is Registration.SEALED or check.ok is not None
     ]
-    if session is not None and session.closed:
+    if session is not None:
         _beside_session(entry, reading, session, report)
 
 
 def _beside_session(
     entry: AttemptEntry, reading: SealReading, session: SessionReading, report: Report
 ) -> None:
-    """A seal of the attempt's own session is the one that its closing names."""
-    noted = {one["directory"]: one["seal"] for one in session.closing["attempts"]}
+    """The attempt stands under a registration that its session was opened for, and a seal by its
+    own session is the one that the closing names."""
     place = place_of(entry)
+    registrations = session.opening.get("registrations", {})
+    if reading.document and session.opening:
+        said = reading.document["identity"]
+        opened = registrations.get(said["study"], {})
+        if opened.get("registration") != said["registration"]:
+            report.failed(
+                f"{place} session",
+                "it was not opened for that registration",
+                f"{place}/attempt.json",
+            )
+    if not session.closed:
+        return
+    noted = {one["directory"]: one["seal"] for one in session.closing["attempts"]}
     if place not in noted:
         return  # told by the ledger's check
     own = bool(reading.document) and reading.document["key"]["session"] == entry.session
@@ -382,6 +397,8 @@ def _unknown(directory: Path, known: set[str]) -> Iterator[tuple[str, str]]:
     runs = {place.rpartition("/")[0] for place in known}
     for top in _children(directory):
         if top.name in _OWN:
+            if not _is_directory(top):
+                yield top.name, "no directory: it has no place here"
             continue
         if top.name not in studies or not _is_directory(top):
             yield top.name, "the ledger of attempts does not know it"

@@ -92,6 +92,8 @@ def verify_attempt(
         The reading. Never raises for what the directory holds.
     """
     report = Report(prefix)
+    if (directory / DIRECTORY).is_symlink():
+        report.failed("seal", "a symbolic link, which is no evidence", DIRECTORY)
     if not (directory / DIRECTORY).is_dir():
         _unsealed(directory, record, report)
         return SealReading(checks=tuple(report.checks), sealed=False, document={}, anchor=None)

@@ -153,6 +153,19 @@ def _file_as_link(root: Path, rng: random.Random) -> Undo:
     return undo
 
 
+def _directory_as_link(root: Path, rng: random.Random) -> Undo:
+    directory = rng.choice(sorted({one.parent for one in _files(root)} - {root}))
+    away = root.parent / "elsewhere"
+    directory.rename(away)
+    directory.symlink_to(away)
+
+    def undo() -> None:
+        directory.unlink()
+        away.rename(directory)
+
+    return undo
+
+
 KINDS: dict[str, Callable[[Path, random.Random], Undo]] = {
     "byte changed": _changed,
     "byte added": _byte_added,
@@ -167,6 +180,7 @@ KINDS: dict[str, Callable[[Path, random.Random], Undo]] = {
     "contents exchanged": _contents_exchanged,
     "directory added": _directory_added,
     "directory removed": _directory_removed,
+    "directory as a link": _directory_as_link,
 }
 
 

@@ -349,6 +349,24 @@ def test_files_that_nobody_speaks_of(tmp_path: Path) -> None:
     assert verify_evidence(root.directory).first_broken is None
 
 
+def test_an_attempt_under_another_registration_than_its_session(root: EvidenceRoot) -> None:
+    key = SessionKey.generate(SESSION)
+    session = open_session(root, key)
+    finish(begin(root, key, sealed={"registration": "b" * 64, "revision": 1, "key": key.public}))
+    session.close()
+    assert failures(verify_evidence(root.directory)) == [
+        f"FAIL {PLACE} session: {PLACE}/attempt.json: it was not opened for that registration"
+    ]
+
+
+def test_every_attempt_taken_away(tmp_path: Path) -> None:
+    root = sealed_evidence(tmp_path / "evidence", attempts=2)
+    shutil.rmtree(root.directory / "missing_service")
+    for entry in (root.directory / "attempts").glob("*.json"):
+        entry.unlink()
+    assert verify_evidence(root.directory).first_broken is not None
+
+
 def test_what_a_session_says_of_itself(tmp_path: Path) -> None:
     root = sealed_evidence(tmp_path / "evidence", attempts=1)
     body = json.loads((root.directory / "sessions" / SESSION / "session.json").read_bytes())
