@@ -116,7 +116,9 @@ class Recoverer:
                 blocked = BlockedError(without_outcome(told(error)), look=one.look())
                 one.block(blocked)
                 raise blocked from error
-            return one.close(ended.reason if ended else "")
+            recovered = one.close(ended.reason if ended else "")
+            _seal(resumed, self.session, recovered.reason)
+            return recovered
         finally:
             resumed.attempt.journal.close()
 
@@ -278,6 +280,21 @@ class _One:
         check_transition(self._phase, new)
         self._attempt.journal.append(new.value, facts)
         self._phase = new
+
+
+def _seal(resumed: Resumed, session: str, stop: str) -> None:
+    """Seal a sealed session's attempt as partial, under a key of our own: its own key is gone.
+
+    An attempt of the session that recovers is sealed by that session's controller.
+    """
+    identity = resumed.attempt.identity
+    if identity.sealed is None or identity.session == session or resumed.is_final:
+        return
+    from pytest_sremut.evidence.seal import SessionKey, seal_attempt
+
+    seal_attempt(
+        resumed.attempt.directory, key=SessionKey.generate(session), partial=True, stop=stop
+    )
 
 
 _NO_FOREIGN_HELP = 2  # a benchmark's own recovery is not asked for: the captured body is put back

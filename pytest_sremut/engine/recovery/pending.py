@@ -10,6 +10,7 @@ from pytest_sremut.engine.recovery.rebuild import rebuild
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.resume import entries_of, identity_of
 from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot
+from pytest_sremut.evidence.seal.attempt import is_sealed
 from pytest_sremut.study.verdict import Outcome
 
 __all__ = ["Pending", "pending_attempts"]
@@ -63,8 +64,9 @@ def _of_cluster(directory: Path, cluster_uid: str) -> bool:
 
 
 def _is_over(root: EvidenceRoot, entry: AttemptEntry) -> bool:
-    """Closed, and by its journal or that of a recovery there is nothing left to be done."""
-    if entry.died:
+    """Closed or sealed, and by its journal or that of a recovery nothing is left to be done."""
+    assert entry.directory is not None
+    if entry.died and not is_sealed(entry.directory):
         return False
     try:
         return rebuild(entries_of(root, entry)).over

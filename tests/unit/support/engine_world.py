@@ -133,6 +133,7 @@ class EngineWorld(World):
             FakeInstrument("isolated", self.kube),
         ]
         self.marks: list[str] = []
+        self.sealed: Mapping[str, Any] | None = None  # what binds attempts of a sealed session
         self._drivers: list[Driver] = []
 
     def _begin(self) -> None:
@@ -202,6 +203,7 @@ class EngineWorld(World):
                 files=file_digests(ROOT, study.frozen),
                 profile="embedded",
                 cluster={"kind": "fake", "kube_system_uid": self.kube_system_uid},
+                sealed=self.sealed,
             )
         )
         driver = Driver(

@@ -19,6 +19,7 @@ from pytest_sremut.engine import application
 from pytest_sremut.engine.recovery import BlockedError, pending_attempts
 from pytest_sremut.errors import ClusterUnavailableError, EvidenceError
 from pytest_sremut.evidence.load import load_attempt, load_entry
+from pytest_sremut.evidence.seal import SessionKey, seal_attempt
 from pytest_sremut.study.mutants import strip_server_fields
 from pytest_sremut.study.verdict import Outcome, State
 
@@ -296,4 +297,39 @@ def test_an_attempt_that_ended_blocked_is_recovered_beside_its_record(world: Kil
 def test_a_complete_attempt_is_nobodys_business(world: KilledWorld) -> None:
     driver = world.driver("MS-M01")
     driver.state(State.RESTORED)
+    assert world.pending() == []
+
+
+# -- of a sealed session ------------------------------------------------------------------------
+
+
+def sealed(world: KilledWorld) -> SessionKey:
+    key = SessionKey.generate("test")
+    world.sealed = {"registration": "a" * 64, "revision": 1, "key": key.public}
+    return key
+
+
+def test_a_sealed_attempt_is_sealed_as_partial_under_the_rescuers_key(world: KilledWorld) -> None:
+    sealed(world)
+    died(world)
+    (recovered,) = world.recover()
+    (entry,) = world.entries()
+    assert entry.directory is not None
+    seal = json.loads((entry.directory / "seal" / "seal.json").read_text())
+    assert seal["extent"] == "partial"
+    assert seal["stop"]["reason"] == recovered.reason
+    assert seal["key"]["session"] == "rescuer"
+    assert world.pending() == []
+
+
+def test_one_that_its_session_sealed_as_it_died_is_recovered_beside_it(world: KilledWorld) -> None:
+    key = sealed(world)
+    died(world)
+    (entry,) = world.entries()
+    assert entry.directory is not None
+    seal_attempt(entry.directory, key=key, partial=True, stop="its worker died")
+    before = {p: p.read_bytes() for p in entry.directory.rglob("*") if p.is_file()}
+    world.recover()
+    assert {p: p.read_bytes() for p in entry.directory.rglob("*") if p.is_file()} == before
+    assert (world.directory / "recoveries" / "000001-ms-m01-r01-a01-n01" / "record.json").exists()
     assert world.pending() == []
