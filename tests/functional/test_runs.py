@@ -1,8 +1,9 @@
 """The main job for real: every mutant on the embedded cluster, by each way to distribute it.
 
-Two whole sessions do most of the work: one in a single process, and one on two workers with the
-other way to route Services. Everything else is asked of what they left behind. Sessions mostly
-wait, so what runs in one process runs side by side.
+Three whole sessions do most of the work: one in a single process, one on two workers with the
+other way to route Services, and one on a cluster that is somebody else's, by an account that may do
+the least. Everything else is asked of what they left behind. Sessions mostly wait, so two run side
+by side.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ import re
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import contexts
 import pytest
 from quick import HOW, MAIN, PINNED, Result, make_project, require_clusters, run, session
+
+from pytest_sremut.cluster import rbac
+from pytest_sremut.cluster.port import Right
+from pytest_sremut.embedded.resources import GROUPS
 
 pytestmark = pytest.mark.usefixtures("clusters")
 
@@ -38,8 +45,19 @@ def clusters() -> None:
 NODE = f"audits/{PINNED}/study.yaml::test_cell[ms-m04-r01-healthy-O3]"
 
 
+Asked = set[tuple[str, str, str, str, bool]]
+
+
 @pytest.fixture(scope="module")
-def singles(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+def asked() -> Asked:
+    """What the account that may do the least asked the API for; filled by the session."""
+    return set()
+
+
+@pytest.fixture(scope="module")
+def singles(
+    clusters: None, asked: Asked, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Result]:
     """The sessions in one process."""
 
     def project(name: str) -> Path:
@@ -49,12 +67,25 @@ def singles(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     some = ("-m", "mutant", "-k", "ms-m01 and (faulted or (restored and contract))")
     strict = ("--sremut-require=soundness", "--sremut-fail-under=50", *HOW["-n0"])
     node = (NODE, "--sremut-fail-under=0", *HOW["no xdist"])
+    found: dict[str, Result] = {}
     with session(project("whole"), *everything) as whole:
-        found = {"some": run(project("some"), *some, *strict)}
-        found["node"] = run(project("node"), *node)
+        with contexts.theirs(tmp_path_factory.mktemp("theirs")) as cluster:
+            there = (*everything, *contexts.OPTIONS)
+            found["context"] = run(project("context"), *there, environment=cluster.environment)
+            asked |= cluster.asked()
         found["whole"] = whole.end()
         assert whole.left() == []
+    with session(project("some"), *some, *strict) as part:
+        found["node"] = run(project("node"), *node)
+        found["some"] = part.end()
+        assert part.left() == []
     return found
+
+
+@pytest.fixture(scope="module")
+def context(singles: dict[str, Result]) -> Result:
+    """Every run, on somebody else's cluster, with the shipped manifest's rights alone."""
+    return singles["context"]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +101,7 @@ def distributed(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> Res
     return run(project, "-m", "mutant", "-v", "--sremut-embedded=routing=forwarder", *HOW["-n2"])
 
 
-@pytest.fixture(params=["whole", "distributed"])
+@pytest.fixture(params=["whole", "distributed", "context"])
 def result(request: pytest.FixtureRequest) -> Result:
     found: Result = request.getfixturevalue(request.param)
     return found
@@ -185,6 +216,48 @@ def test_who_ran_what_where(whole: Result, distributed: Result) -> None:
         workers.setdefault(cell, set()).add(worker)
     assert sorted(workers) == [f"{mutant}-r01" for mutant in VIOLATED]
     assert all(len(found) == 1 for found in workers.values())
+
+
+def test_what_is_told_of_somebody_elses_cluster(context: Result) -> None:
+    for attempt in context.attempts():
+        head = json.loads((context.directory(attempt) / "attempt.json").read_text())
+        cluster = head["cluster"]
+        assert (cluster["kind"], cluster["context"]) == ("context", contexts.CONTEXT)
+        assert cluster["kube_system_uid"]
+        assert cluster["facts"]["nodes"] == "not observable"
+        record = json.loads((context.directory(attempt) / "record.json").read_text())
+        assert record["facts"]["preflight"]["rights"] == "all that a run needs"
+        assert record["facts"]["preflight"]["namespace"].startswith("not ours")
+        assert "Node" in record["facts"]["surroundings"]["unread"]
+        assert record["facts"]["surroundings"]["changes"] == []
+
+
+# Of waits that found what they waited for at the first look, there was nothing to watch.
+NOTHING_TO_WATCH = {"deployments", "jobs", "services"}
+
+
+def test_a_run_asks_for_what_the_manifest_grants_and_nothing_else(
+    context: Result, asked: Asked
+) -> None:
+    def rights(found: Iterable[Right]) -> set[tuple[str, str, str, str]]:
+        return {(one.verb, one.group, one.resource, one.namespace) for one in found}
+
+    needed = rights(rbac.required(contexts.NAMESPACE))
+    # Of kinds that the embedded cluster does not serve nobody is refused anything.
+    optional = {
+        right for right in rights(rbac.observed(contexts.NAMESPACE)) if right[1] in {"", *GROUPS}
+    }
+    # Whoever is known may ask what he may do.
+    reviews = {("create", "authorization.k8s.io", "selfsubjectaccessreviews", "")}
+    allowed = {what[:4] for what in asked if what[4]}
+    denied = {what[:4] for what in asked if not what[4]}
+    assert allowed - reviews <= needed
+    unused = needed - allowed
+    assert {(verb, resource) for verb, _, resource, _ in unused} <= {
+        ("watch", resource) for resource in NOTHING_TO_WATCH
+    }
+    # And what only makes a record richer is what was asked for in vain: all of it, and only that.
+    assert denied == optional
 
 
 def windows(result: Result) -> dict[tuple[str, str], dict[str, Any]]:
