@@ -1,0 +1,94 @@
+"""What a leased cluster's mark and the evidence say is to be recovered, and when it is released."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from engine_world import ROOT
+from recovery_world import KilledWorld, Step
+
+from pytest_sremut.cluster.lease import Lease
+from pytest_sremut.engine.recovery import BlockedError
+from pytest_sremut.recovery import Place, recover_leased
+from pytest_sremut.study.verdict import State
+
+STEP = Step(what="api", number=9, when="after")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> KilledWorld:
+    return KilledWorld(tmp_path / "evidence")
+
+
+@pytest.fixture
+def lease(world: KilledWorld, tmp_path: Path) -> Iterator[Lease]:
+    with Lease.acquire(
+        world.identity(), holder="died", directory=tmp_path / "leases", allow_dirty=True
+    ) as lease:
+        yield lease
+
+
+def recover(world: KilledWorld, lease: Lease, *evidence: Path) -> list[str]:
+    place = Place(project=ROOT, evidence=evidence, session="rescuer")
+    return recover_leased(
+        world, world.identity(), lease, place, allowed_contexts=frozenset({world.context})
+    )
+
+
+def facts(world: KilledWorld) -> dict[str, str]:
+    (attempt,) = world.directory.glob("*/*/a01")
+    return {"attempt": str(attempt), "evidence": str(world.directory), "project": str(ROOT)}
+
+
+def test_the_mark_leads_to_the_evidence(world: KilledWorld, lease: Lease) -> None:
+    world.run("MS-M01", world.study(), STEP)
+    lease.mark_dirty("ms-m01-r01", facts(world))
+    (line,) = recover(world, lease)
+    assert line.startswith("missing_service_social_network/ms-m01-r01 attempt 1: DRIVER_ABORTED: ")
+    assert lease.dirty() is None
+    assert recover(world, lease) == []
+
+
+def test_without_a_mark_the_evidence_is_found_by_searching(
+    world: KilledWorld, lease: Lease, tmp_path: Path
+) -> None:
+    """The mark is a finger-post only."""
+    world.run("MS-M01", world.study(), STEP)
+    assert recover(world, lease, tmp_path / "no evidence at all") == []
+    (line,) = recover(world, lease, world.directory, world.directory)
+    assert "DRIVER_ABORTED" in line
+
+
+def test_a_mark_whose_run_had_put_everything_back_is_released(
+    world: KilledWorld, lease: Lease
+) -> None:
+    world.driver("MS-M01").state(State.RESTORED)
+    lease.mark_dirty("ms-m01-r01", facts(world))
+    lease.keep_aside(b"{}")
+    (line,) = recover(world, lease)
+    assert line == "the mark of session died was released: its run had put everything back"
+    assert lease.dirty() is None
+    assert lease.aside() == b""
+
+
+def test_a_mark_whose_evidence_is_gone_is_blocked(world: KilledWorld, lease: Lease) -> None:
+    world.run("MS-M01", world.study(), STEP)
+    lease.mark_dirty("ms-m01-r01", facts(world))
+    shutil.rmtree(world.directory)
+    with pytest.raises(BlockedError, match="the evidence of its run is gone") as caught:
+        recover(world, lease)
+    assert f"mark: {lease.mark_file}" in caught.value.diagnostics()
+    assert lease.dirty() is not None
+
+
+def test_a_mark_that_says_nothing_is_blocked(world: KilledWorld, lease: Lease) -> None:
+    lease.mark_dirty("ms-m01-r01")
+    with pytest.raises(BlockedError, match="the mark does not say"):
+        recover(world, lease)
+    lease.mark_file.write_text("{")
+    with pytest.raises(BlockedError, match=r"session \? left the cluster mutated"):
+        recover(world, lease)
+    assert lease.dirty() is not None
