@@ -82,7 +82,7 @@ def _proxy_mode(api: KubeApi) -> str:
     try:
         document = yaml.safe_load(str((found.body.get("data") or {})["config.conf"]))
         mode = document["mode"]
-    except (KeyError, TypeError, yaml.YAMLError):
+    except (LookupError, TypeError, ValueError, RecursionError, yaml.YAMLError):
         return NOT_OBSERVABLE
     if not isinstance(mode, str):
         return NOT_OBSERVABLE

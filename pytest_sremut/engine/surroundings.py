@@ -117,8 +117,9 @@ def noted(ctx: RunContext) -> dict[str, Any]:
     after = surroundings(ctx.api, ctx.namespace)
     return {
         "surroundings": {
-            "before": before.digest,
-            "after": after.digest,
+            # Nothing that could be read is no state that could have stayed the same.
+            "before": before.digest if before.objects else None,
+            "after": after.digest if after.objects else None,
             "changes": changes(before, after),
             "unread": sorted({*before.unread, *after.unread}),
         }

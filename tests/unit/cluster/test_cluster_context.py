@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_kube import FakeKube
 from http_script import HttpScript, ok, status
+from hypothesis import given
+from hypothesis import strategies as st
 from kubeconfigs import write_kubeconfig
 
 from pytest_sremut.cluster.client import load
 from pytest_sremut.cluster.context import ContextBackend, kubeconfig_path
-from pytest_sremut.cluster.observing import NOT_OBSERVABLE
+from pytest_sremut.cluster.observing import NOT_OBSERVABLE, cluster_facts
 from pytest_sremut.cluster.port import Cluster, ObjectRef
 from pytest_sremut.cluster.resources import READ_ONLY
 from pytest_sremut.errors import ClusterUnavailableError, UsageError
@@ -139,6 +142,18 @@ def test_what_may_not_be_read_is_not_observable(cluster: Cluster, server: HttpSc
 def test_the_proxys_mode(cluster: Cluster, server: HttpScript, answer: bytes, mode: str) -> None:
     server.reply(ok({"gitVersion": "v1"}), _nodes("True"), _listed("DaemonSet"), answer)
     assert cluster.facts().values["proxy_mode"] == mode
+
+
+@given(st.text(max_size=80) | st.sampled_from(["mode: 2020-99-99", "[" * 5000, "a: *x", "1: 2"]))
+def test_whatever_stands_in_its_configuration(text: str) -> None:
+    kube = FakeKube(
+        {
+            "kind": "ConfigMap",
+            "metadata": {"name": "kube-proxy", "namespace": "kube-system"},
+            "data": {"config.conf": text},
+        }
+    )
+    assert isinstance(cluster_facts(kube)["proxy_mode"], str)
 
 
 def test_nodes_tell_the_network_where_no_daemon_does(cluster: Cluster, server: HttpScript) -> None:

@@ -13,7 +13,7 @@ from fake_kube import FakeKube
 
 from pytest_sremut.engine import application
 from pytest_sremut.engine.fingerprint import changes
-from pytest_sremut.engine.surroundings import surroundings
+from pytest_sremut.engine.surroundings import noted, surroundings
 from pytest_sremut.study.verdict import State
 
 OURS = "shop"
@@ -146,6 +146,18 @@ def test_a_server_that_is_away_is_asked_once(kube: FakeKube) -> None:
     before = len(kube.calls)
     assert len(surroundings(kube, OURS).unread) == 10
     assert len(kube.calls) == before + 1
+
+
+def test_what_was_not_read_has_no_digest(world: EngineWorld) -> None:
+    for verb in ("get", "list"):
+        for kind in ("ConfigMap", "Namespace", "Node", "DaemonSet", "Deployment", "PriorityClass"):
+            world.kube.break_always(verb, kind, status=403, reason="Forbidden")
+    context = world.driver("MS-M01")._ctx
+    assert noted(context) == {}  # no preflight, nothing to compare with
+    context.surroundings = surroundings(world.kube, OURS)
+    seen = noted(context)["surroundings"]
+    assert (seen["before"], seen["after"], seen["changes"]) == (None, None, [])
+    assert "Node" in seen["unread"]
 
 
 @pytest.fixture
