@@ -1,7 +1,7 @@
 """Whether every guard of an attempt held, from its own evidence. Pure: entries and records in.
 
 A guard held when nothing was done without it: every intent has exactly one receipt that comes
-after it, the run went from CREATED to FINALIZED, the cluster was the same one throughout, and the
+after it, written by whoever did it and not by looking later; the run went from CREATED to FINALIZED, the cluster was the same one throughout, and the
 contract left no invariant out.
 """
 
@@ -58,6 +58,8 @@ def _receipts(journal: Sequence[JournalEntry]) -> Iterator[str]:
             open_intents[operation] = entry.sequence
         elif entry.transition == "RECEIPT" and open_intents.pop(operation, None) is None:
             yield f"journal line {entry.sequence}: a receipt of {operation} without its intent"
+        elif entry.transition == "RECEIPT" and entry.facts.get("reconciled"):
+            yield f"journal line {entry.sequence}: {operation} was reconciled: looked at only later"
     for operation, line in open_intents.items():
         yield f"journal line {line}: {operation} has no receipt"
 
