@@ -29,6 +29,7 @@ from typing import Final, Self
 
 from pytest_sremut.cluster.port import ClusterIdentity
 from pytest_sremut.errors import UsageError
+from pytest_sremut.evidence.atomic import reason_of
 
 __all__ = ["DirtyMark", "Lease", "default_directory", "directory_for", "marks", "own_directories"]
 
@@ -131,7 +132,9 @@ class Lease:
             directory.mkdir(parents=True, exist_ok=True)
             lock = _lock(stem.with_suffix(".lock"), timeout)
         except OSError as error:
-            raise UsageError(f"cannot lease a cluster in {directory}: {error}") from error
+            raise UsageError(
+                f"cannot lease a cluster in {directory}: {reason_of(error)}"
+            ) from error
         if lock is None:
             raise UsageError(
                 f"cluster {identity.server} is in use by {_holder(stem)}; one session at a time "
@@ -185,10 +188,16 @@ class Lease:
         return self._stem.with_suffix(".target")
 
     def mark_clean(self) -> None:
-        """Durably note that the cluster is as it was."""
-        self._aside.unlink(missing_ok=True)
-        self.mark_file.unlink(missing_ok=True)
-        _sync_directory(self._stem.parent)
+        """Durably note that the cluster is as it was. Raises UsageError: the mark may stay then."""
+        try:
+            self._aside.unlink(missing_ok=True)
+            self.mark_file.unlink(missing_ok=True)
+            _sync_directory(self._stem.parent)
+        except OSError as error:
+            raise UsageError(
+                f"the mark {self.mark_file} cannot be taken away, although the cluster was put "
+                f"back: {reason_of(error)}"
+            ) from error
 
     def release(self) -> None:
         """Give the cluster back; a dirty mark stays."""
@@ -258,7 +267,7 @@ def _write(path: Path, data: bytes) -> None:
             raise
         _sync_directory(path.parent)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error}") from error
+        raise UsageError(f"cannot write {path}: {reason_of(error)}") from error
 
 
 def _sync_directory(directory: Path) -> None:

@@ -31,7 +31,7 @@ from pytest_sremut.engine.steadiness import ClockWatch
 from pytest_sremut.engine.stops import RunStoppedError, outcome_of, told, without_outcome
 from pytest_sremut.engine.transitions import FINAL, MUTATED, STANDSTILL, Phase, check_transition
 from pytest_sremut.engine.windows import take_window
-from pytest_sremut.errors import EvidenceError, SremutError
+from pytest_sremut.errors import EvidenceError, SremutError, UsageError
 from pytest_sremut.evidence.attempt import AppendStream, Attempt
 from pytest_sremut.evidence.scrub import scrub_text
 from pytest_sremut.evidence.uninterrupted import uninterrupted
@@ -395,6 +395,8 @@ class Driver:
                 self._close(outcome, reason)
                 if self._phase is Phase.ABORTED_SAFE:
                     self._mark("")
+        except UsageError as third:  # of the mark: the attempt is closed and stands
+            self._stopped = RunStoppedError(outcome, f"{reason}; then {third}")
         except EvidenceError as third:
             # The attempt stays open: whoever reads the evidence sees that it died.
             self.outcome = outcome
