@@ -1,8 +1,8 @@
 """Whether every guard of an attempt held, from its own evidence. Pure: entries and records in.
 
 A guard held when nothing was done without it: every intent has exactly one receipt that comes
-after it, written by whoever did it and not by looking later; the run went from CREATED to FINALIZED, the cluster was the same one throughout, and the
-contract left no invariant out.
+after it, written by whoever did it and not by looking later; the run went from CREATED to
+FINALIZED, the cluster was the same one throughout, and the contract left no invariant out.
 """
 
 from __future__ import annotations
