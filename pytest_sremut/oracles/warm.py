@@ -56,6 +56,7 @@ class WarmWorker:
         environment: All of its environment.
         hello: The first message; answered with `ready` before the first request is sent.
         directory: Where it runs; ours where left out.
+        start: Seconds that its imports may take.
     """
 
     def __init__(
@@ -65,9 +66,11 @@ class WarmWorker:
         hello: Mapping[str, Any],
         *,
         directory: Path | None = None,
+        start: float = _START,
     ) -> None:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the worker
         self._reader = framing.FrameReader()
+        self._start = start
         self._ready: Mapping[str, Any] | None = None
         try:
             self._process = subprocess.Popen(
@@ -91,7 +94,7 @@ class WarmWorker:
     def ready(self) -> Mapping[str, Any]:
         """Wait until it has imported everything; what it said then. Raises HarnessError."""
         if self._ready is None:
-            self._ready = self._expect("ready", _START)
+            self._ready = self._expect("ready", self._start)
         return self._ready
 
     def ask(self, number: int, message: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:

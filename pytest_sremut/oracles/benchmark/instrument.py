@@ -30,6 +30,10 @@ from pytest_sremut.study.names import Imports, Instrument
 __all__ = ["BenchmarkInstrument"]
 
 _WORKER: Final = Path(__file__).with_name("worker.py")
+_START: Final = {Imports.LIGHT.value: 60.0, Imports.FULL.value: 300.0}
+"""Seconds that imports may take: everything that a benchmark depends on is hundreds of packages,
+and some of them ask the network for something while they are imported.
+"""
 
 
 class BenchmarkInstrument:
@@ -224,6 +228,7 @@ class BenchmarkInstrument:
                 "modules": sorted(modules | _client_module(layout)),
             },
             directory=self._scratch,
+            start=_START[pins.imports],
         )
         self._key = (*key, modules)
         return self._worker

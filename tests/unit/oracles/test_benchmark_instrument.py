@@ -459,6 +459,34 @@ def test_full_imports_need_what_the_benchmark_needs(tmp_path: Path) -> None:
     assert "minibench/harness/campaign.py" in reading.facts["modules"]
 
 
+@pytest.mark.parametrize(("imports", "seconds"), [("light", 60.0), ("full", 300.0)])
+def test_full_imports_may_take_longer(
+    checkout: Path,
+    pins: BenchmarkPins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    imports: str,
+    seconds: float,
+) -> None:
+    given: list[float] = []
+
+    class Silent(WarmWorker):
+        """Says nothing, for which it gets a moment."""
+
+        def __init__(self, *_: Any, start: float, **__: Any) -> None:
+            given.append(start)
+            super().__init__(["sleep", "60"], {}, {}, start=0.05)
+
+    monkeypatch.setattr(sys.modules[BenchmarkInstrument.__module__], "WarmWorker", Silent)
+    instrument = make(checkout)
+    try:
+        with pytest.raises(HarnessError, match=r"the oracle worker said nothing for 0\.05 s"):
+            instrument.read(request(tmp_path, dataclasses.replace(pins, imports=imports), "Plain"))
+    finally:
+        instrument.close()
+    assert given == [seconds]
+
+
 def test_a_benchmark_without_an_adapter_is_told(
     pins: BenchmarkPins, tmp_path: Path, own: BenchmarkInstrument
 ) -> None:
