@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pytest_sremut.errors import InputError
 from pytest_sremut.study.canonical import canonical_sha256
-from pytest_sremut.study.schema import describe, validator_for
+from pytest_sremut.study.schema import validate
 from pytest_sremut.study.yamlfile import YamlFile, parse_yaml
 
 __all__ = ["Rules", "check", "shipped_rules"]
@@ -67,12 +67,7 @@ class Rules:
 
 def check(source: YamlFile, name: str) -> None:
     """Validate a file of this room against its schema. Raises InputError."""
-    errors = list(validator_for("pytest_sremut.census", name).iter_errors(source.value))
-    if errors:
-        # Unknown keys first: a misspelt key also shows as a missing one.
-        told = [(one.validator != "additionalProperties", describe(one)) for one in errors]
-        _, (path, found, allowed) = min(told, key=lambda one: (one[0], source.place(*one[1][0])))
-        raise source.error(path, found=found, allowed=allowed)
+    validate(source, name, package="pytest_sremut.census")
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from . import deleting, discovery, openapi, podcalls, reading, reviews, subresources, writing
 from .authorization import Attributes, Authorizer, Tokens, User
@@ -31,6 +32,27 @@ METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _BY_NAME = re.compile(r"metadata\.name==?([^=,!]+)")
 _INTO_PODS = frozenset(("exec", "attach", "portforward"))
 _REVIEWS = frozenset(("authentication.k8s.io", "authorization.k8s.io"))
+
+Handler = Callable[[Registry, Request, Route], Answer]
+_VERBS: Mapping[str, Handler] = {
+    "get": reading.get_object,
+    "list": reading.list_objects,
+    "watch": reading.watch_objects,
+    "update": writing.update,
+    "patch": writing.patch,
+    "delete": deleting.delete,
+    "deletecollection": deleting.delete_collection,
+}
+_SUBRESOURCES: Mapping[str, Handler] = {
+    "scale": subresources.scale,
+    "binding": subresources.bind,
+    "eviction": subresources.evict,
+    "finalize": subresources.finalize,
+    "log": podcalls.log_call,
+    "exec": podcalls.exec_call,
+    "attach": partial(podcalls.exec_call, attach=True),
+    "portforward": podcalls.forward_call,
+}
 
 
 class Api:
@@ -88,48 +110,18 @@ class Api:
         registry = self.registry
         if found.subresource and found.subresource != "status":
             return self._subresource(request, found)
-        match found.verb:
-            case "get":
-                return reading.get_object(registry, request, found)
-            case "list":
-                return reading.list_objects(registry, request, found)
-            case "watch":
-                return reading.watch_objects(registry, request, found)
-            case "create" if found.table.group in _REVIEWS:
-                return reviews.review(registry, request, found, user, self.authorizer)
-            case "create":
-                return writing.create(registry, request, found, actor=user.name)
-            case "update":
-                return writing.update(registry, request, found)
-            case "patch":
-                return writing.patch(registry, request, found)
-            case "delete":
-                return deleting.delete(registry, request, found)
-            case "deletecollection":
-                return deleting.delete_collection(registry, request, found)
+        if found.verb != "create":
+            return _VERBS[found.verb](registry, request, found)
+        if found.table.group in _REVIEWS:
+            return reviews.review(registry, request, found, user, self.authorizer)
+        return writing.create(registry, request, found, actor=user.name)
 
     def _subresource(self, request: Request, found: Route) -> Answer:
-        registry = self.registry
-        match found.subresource:
-            case "scale":
-                return subresources.scale(registry, request, found)
-            case "binding":
-                return subresources.bind(registry, request, found)
-            case "eviction":
-                return subresources.evict(registry, request, found)
-            case "finalize":
-                return subresources.finalize(registry, request, found)
-            case "token":
-                return subresources.issue_token(registry, request, found, self.tokens.issue)
-            case "log":
-                return podcalls.log_call(registry, request, found)
-            case "exec":
-                return podcalls.exec_call(registry, request, found)
-            case "attach":
-                return podcalls.exec_call(registry, request, found, attach=True)
-            case "portforward":
-                return podcalls.forward_call(registry, request, found)
-        raise resource_missing()
+        if found.subresource == "token":
+            return subresources.issue_token(self.registry, request, found, self.tokens.issue)
+        if found.subresource not in _SUBRESOURCES:
+            raise resource_missing()
+        return _SUBRESOURCES[found.subresource](self.registry, request, found)
 
     def _document(self, request: Request, parts: list[str], user: User) -> Response:
         """Everything that is no resource: discovery, OpenAPI, health, our own status."""

@@ -136,16 +136,23 @@ def _deployment(value: JsonObject) -> None:
         return
     spec.setdefault("replicas", 1)
     default_pod_template(spec)
-    strategy = spec.setdefault("strategy", {})
-    if isinstance(strategy, dict):
-        strategy.setdefault("type", "RollingUpdate")
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            if isinstance(rolling, dict):
-                rolling.setdefault("maxUnavailable", DEFAULT_SHARE)
-                rolling.setdefault("maxSurge", DEFAULT_SHARE)
+    _rolling_update(spec, "strategy", maxUnavailable=DEFAULT_SHARE, maxSurge=DEFAULT_SHARE)
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("progressDeadlineSeconds", 600)
+
+
+def _rolling_update(spec: JsonObject, key: str, **numbers: int | str) -> None:
+    """A rolling update with these numbers, as far as the strategy under `key` says nothing else."""
+    strategy = spec.setdefault(key, {})
+    if not isinstance(strategy, dict):
+        return
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] != "RollingUpdate":
+        return
+    rolling = strategy.setdefault("rollingUpdate", {})
+    if isinstance(rolling, dict):
+        for name, number in numbers.items():
+            rolling.setdefault(name, number)
 
 
 def _replica_set(value: JsonObject) -> None:
@@ -164,13 +171,7 @@ def _stateful_set(value: JsonObject) -> None:
     spec.setdefault("replicas", 1)
     default_pod_template(spec)
     spec.setdefault("podManagementPolicy", "OrderedReady")
-    strategy = spec.setdefault("updateStrategy", {})
-    if isinstance(strategy, dict):
-        strategy.setdefault("type", "RollingUpdate")
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            if isinstance(rolling, dict):
-                rolling.setdefault("partition", 0)
+    _rolling_update(spec, "updateStrategy", partition=0)
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault(
         "persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"}
@@ -182,14 +183,7 @@ def _daemon_set(value: JsonObject) -> None:
     if spec is None:
         return
     default_pod_template(spec)
-    strategy = spec.setdefault("updateStrategy", {})
-    if isinstance(strategy, dict):
-        strategy.setdefault("type", "RollingUpdate")
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            if isinstance(rolling, dict):
-                rolling.setdefault("maxUnavailable", 1)
-                rolling.setdefault("maxSurge", 0)
+    _rolling_update(spec, "updateStrategy", maxUnavailable=1, maxSurge=0)
     spec.setdefault("revisionHistoryLimit", 10)
 
 

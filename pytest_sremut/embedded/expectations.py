@@ -46,10 +46,21 @@ _CLOSED_PORT = "v1.36.2/03-service/015-port65535.probe.json"
 _TIMING = "v1.36.2/07-connect-timing"
 _SERVER_LINES = ("Server:\t\t{dns}", "Address:\t{dns}:53")
 
+_WGET = "wget -T 3 -qO- http://web/"
+
+
+def _nc(host: str, port: int, *, wait: int, says: bool = False) -> tuple[str, ...]:
+    return ("nc", "-zv" if says else "-z", "-w", str(wait), host, str(port))
+
+
+def _wget(host: str) -> tuple[str, ...]:
+    return ("wget", "-T", "3", "-qO-", f"http://{host}/")
+
+
 EXPECTATIONS = (
     Expectation(
         name="no endpoints, nc",
-        argv=("nc", "-zv", "-w", "5", "{empty}", "80"),
+        argv=_nc("{empty}", 80, wait=5, says=True),
         exit_code=1,
         when="after 1 s",
         source=f"{_TIMING}/004-pod-zero.probe.json",
@@ -57,16 +68,16 @@ EXPECTATIONS = (
     ),
     Expectation(
         name="no endpoints, wget",
-        argv=("wget", "-T", "3", "-qO-", "http://{empty_name}/"),
+        argv=_wget("{empty_name}"),
         exit_code=1,
         stderr=("wget: can't connect to remote host ({empty}): Connection refused",),
         when="after 1 s",
         source=_NO_MATCH,
-        command="wget -T 3 -qO- http://web/",
+        command=_WGET,
     ),
     Expectation(
         name="address of a deleted Service, nc",
-        argv=("nc", "-zv", "-w", "1", "{deleted}", "80"),
+        argv=_nc("{deleted}", 80, wait=1, says=True),
         exit_code=1,
         stderr=("nc: {deleted} ({deleted}:80): Connection timed out",),
         when="at its timeout",
@@ -76,7 +87,7 @@ EXPECTATIONS = (
     ),
     Expectation(
         name="port that the Service does not have, nc",
-        argv=("nc", "-z", "-w", "1", "{good}", "81"),
+        argv=_nc("{good}", 81, wait=1),
         exit_code=1,
         when="at its timeout",
         timeout=1,
@@ -85,7 +96,7 @@ EXPECTATIONS = (
     ),
     Expectation(
         name="address of a pod that is gone, nc",
-        argv=("nc", "-z", "-w", "1", "{gone_pod}", "8080"),
+        argv=_nc("{gone_pod}", 8080, wait=1),
         exit_code=1,
         when="at its timeout",
         timeout=1,
@@ -110,14 +121,14 @@ EXPECTATIONS = (
     ),
     Expectation(
         name="good Service by name, nc",
-        argv=("nc", "-z", "-w", "3", "{good_name}", "80"),
+        argv=_nc("{good_name}", 80, wait=3),
         exit_code=0,
         source=_BASELINE,
         command="nc -z -w 3 web 80",
     ),
     Expectation(
         name="good Service by address, nc",
-        argv=("nc", "-zv", "-w", "5", "{good}", "80"),
+        argv=_nc("{good}", 80, wait=5, says=True),
         exit_code=0,
         stderr=("{good} ({good}:80) open",),
         source=f"{_TIMING}/002-pod-ok.probe.json",
@@ -125,21 +136,21 @@ EXPECTATIONS = (
     ),
     Expectation(
         name="closed target port, nc",
-        argv=("nc", "-zv", "-w", "5", "{closed}", "80"),
+        argv=_nc("{closed}", 80, wait=5, says=True),
         exit_code=1,
         source=f"{_TIMING}/006-pod-closed.probe.json",
         command="nc -zv -w 5 10.43.34.80 80",
     ),
     Expectation(
         name="closed port of a pod, nc",
-        argv=("nc", "-z", "-w", "3", "{pod}", "9999"),
+        argv=_nc("{pod}", 9999, wait=3),
         exit_code=1,
         source=_BASELINE,
         command="nc -z -w 3 10.42.0.4 9999",
     ),
     Expectation(
         name="unknown name, nc",
-        argv=("nc", "-z", "-w", "3", "{deleted_name}", "80"),
+        argv=_nc("{deleted_name}", 80, wait=3),
         exit_code=1,
         stderr=("nc: bad address '{deleted_name}'",),
         source=_DELETED,
@@ -147,26 +158,26 @@ EXPECTATIONS = (
     ),
     Expectation(
         name="good Service, wget",
-        argv=("wget", "-T", "3", "-qO-", "http://{good_name}/"),
+        argv=_wget("{good_name}"),
         exit_code=0,
         stdout=("{body}",),
         source=_BASELINE,
-        command="wget -T 3 -qO- http://web/",
+        command=_WGET,
     ),
     Expectation(
         name="closed target port, wget",
-        argv=("wget", "-T", "3", "-qO-", "http://{closed_name}/"),
+        argv=_wget("{closed_name}"),
         exit_code=1,
         stderr=("wget: can't connect to remote host ({closed}): Connection refused",),
         source=_CLOSED_PORT,
-        command="wget -T 3 -qO- http://web/",
+        command=_WGET,
     ),
     Expectation(
         name="unknown name, wget",
-        argv=("wget", "-T", "3", "-qO-", "http://{deleted_name}/"),
+        argv=_wget("{deleted_name}"),
         exit_code=1,
         stderr=("wget: bad address '{deleted_name}'",),
         source=_DELETED,
-        command="wget -T 3 -qO- http://web/",
+        command=_WGET,
     ),
 )

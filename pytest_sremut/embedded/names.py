@@ -27,33 +27,35 @@ def _too_long(limit: int) -> str:
     return f"must be no more than {limit} characters"
 
 
+def _complaints(text: str, limit: int, form: re.Pattern[str], sentence: str) -> list[str]:
+    """About a text of bounded length and of one form."""
+    long = [_too_long(limit)] if len(text) > limit else []
+    return long if form.match(text) else [*long, sentence]
+
+
 def dns_label(name: str) -> list[str]:
     """RFC 1123 label: names of Services and Namespaces."""
-    complaints = []
-    if len(name) > MAX_LABEL:
-        complaints.append(_too_long(MAX_LABEL))
-    if not _LABEL.match(name):
-        complaints.append(
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-            "and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', "
-            "regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-        )
-    return complaints
+    return _complaints(
+        name,
+        MAX_LABEL,
+        _LABEL,
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+        "and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', "
+        "regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+    )
 
 
 def dns_subdomain(name: str) -> list[str]:
     """RFC 1123 subdomain: names of most objects."""
-    complaints = []
-    if len(name) > MAX_SUBDOMAIN:
-        complaints.append(_too_long(MAX_SUBDOMAIN))
-    if not _SUBDOMAIN.match(name):
-        complaints.append(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
-            "'-' or '.', and must start and end with an alphanumeric character (e.g. "
-            "'example.com', regex used for validation is "
-            "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-        )
-    return complaints
+    return _complaints(
+        name,
+        MAX_SUBDOMAIN,
+        _SUBDOMAIN,
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+        "'-' or '.', and must start and end with an alphanumeric character (e.g. "
+        "'example.com', regex used for validation is "
+        "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+    )
 
 
 def qualified_name(name: str) -> list[str]:
@@ -87,24 +89,22 @@ def qualified_name(name: str) -> list[str]:
 
 def label_value(value: str) -> list[str]:
     """The value of a label."""
-    complaints = []
-    if len(value) > MAX_LABEL:
-        complaints.append(_too_long(MAX_LABEL))
-    if not _VALUE.match(value):
-        complaints.append(
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', "
-            "'_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  "
-            "or 'my_value',  or '12345', regex used for validation is "
-            "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-        )
-    return complaints
+    return _complaints(
+        value,
+        MAX_LABEL,
+        _VALUE,
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', "
+        "'_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  "
+        "or 'my_value',  or '12345', regex used for validation is "
+        "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+    )
 
 
 def port_name(name: str) -> list[str]:
     """IANA service name: names of container ports and named target ports."""
     complaints = []
     if len(name) > MAX_PORT_NAME:
-        complaints.append(f"must be no more than {MAX_PORT_NAME} characters")
+        complaints.append(_too_long(MAX_PORT_NAME))
     if not re.fullmatch(r"[-a-z0-9]+", name):
         complaints.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search(r"[a-z]", name):

@@ -25,7 +25,7 @@ from .decode import (
 from .errors import ApiStatus, Cause, bad_request, invalid, not_found, unsupported_media_type
 from .eventforms import to_core
 from .jsonvalue import JsonObject, encode, timestamp
-from .negotiation import negotiate
+from .negotiation import Form, negotiate
 from .options import WriteOptions, write_options
 from .patch import apply_json_patch, apply_merge_patch
 from .reading import shape_of, storage_of, warnings_of
@@ -63,13 +63,7 @@ def create(registry: Registry, request: Request, route: Route, *, actor: str) ->
         dry_run=options.dry_run,
         finish=_recorder(registry, table, options),
     )
-    shown = form.one(table, shape_of(table)(result), registry.now())
-    return Response(
-        status=201,
-        body=shown,
-        media=form.media,
-        warnings=(*warnings_of(table), *options.notices.warnings),
-    )
+    return _written(registry, form, table, options, result, status=201)
 
 
 def update(registry: Registry, request: Request, route: Route) -> Response:
@@ -104,12 +98,7 @@ def update(registry: Registry, request: Request, route: Route) -> Response:
             external=True,
             finish=_recorder(registry, table, options, route.subresource),
         )
-    return Response(
-        status=status,
-        body=form.one(table, shape_of(table)(result), registry.now()),
-        media=form.media,
-        warnings=(*warnings_of(table), *options.notices.warnings),
-    )
+    return _written(registry, form, table, options, result, status=status)
 
 
 def patch(registry: Registry, request: Request, route: Route) -> Response:
@@ -140,6 +129,19 @@ def patch(registry: Registry, request: Request, route: Route) -> Response:
             external=True,
             finish=_recorder(registry, table, options, route.subresource),
         )
+    return _written(registry, form, table, options, result, status=status)
+
+
+def _written(
+    registry: Registry,
+    form: Form,
+    table: Resource,
+    options: WriteOptions,
+    result: JsonObject,
+    *,
+    status: int,
+) -> Response:
+    """The answer to a write: the object as it is now, with every warning about the request."""
     return Response(
         status=status,
         body=form.one(table, shape_of(table)(result), registry.now()),

@@ -14,16 +14,19 @@ from pytest_sremut.study.yamlevents import dotted_path
 __all__ = ["checked", "parse_checked", "plain"]
 
 
-def checked(name: str, value: Any, *, what: str) -> Mapping[str, Any]:
-    """`value`, which satisfies the schema `name` (state, record, attempt, attempt-ledger).
+def checked(
+    name: str, value: Any, *, what: str, package: str = "pytest_sremut.evidence"
+) -> Mapping[str, Any]:
+    """`value`, which satisfies the schema `name` of a package of ours.
 
     Raises:
         EvidenceError: It does not; names `what`, the place in it, what stands there and what may.
     """
-    if isinstance(value, Mapping) and accepts("pytest_sremut.evidence", name, value):
+    if isinstance(value, Mapping) and accepts(package, name, value):
         return value
-    validator = validator_for("pytest_sremut.evidence", name)
-    told = sorted(describe(error) for error in validator.iter_errors(value))
+    errors = validator_for(package, name).iter_errors(value)
+    # Of keys and indices beside each other only their texts can be ordered.
+    told = sorted((describe(error) for error in errors), key=lambda item: [str(p) for p in item[0]])
     if told:
         path, found, allowed = told[0]
         where = dotted_path(path)
@@ -33,13 +36,15 @@ def checked(name: str, value: Any, *, what: str) -> Mapping[str, Any]:
     return value
 
 
-def parse_checked(name: str, data: bytes, *, what: str) -> Mapping[str, Any]:
+def parse_checked(
+    name: str, data: bytes, *, what: str, package: str = "pytest_sremut.evidence"
+) -> Mapping[str, Any]:
     """The JSON value of `data`, which satisfies the schema. Raises EvidenceError."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise EvidenceError(f"{what}: not JSON: {error}") from None
-    return checked(name, value, what=what)
+    return checked(name, value, what=what, package=package)
 
 
 def plain(value: Any) -> Any:
