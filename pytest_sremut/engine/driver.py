@@ -150,13 +150,13 @@ class Driver:
             RunStoppedError: The attempt ended, now or earlier, before that state was finished.
         """
         for state in self._ctx.study.states:
+            if wanted in self._done:  # also when another cell of that state asks again
+                break
             if state in self._done:
                 continue
             if self._stopped is not None:
                 raise self._stopped
             self._pass(state)
-            if state is wanted:
-                break
         return self._done[wanted]
 
     def finish(self) -> Outcome:

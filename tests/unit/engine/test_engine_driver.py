@@ -393,6 +393,18 @@ def test_aborting_a_run_between_states(world: EngineWorld) -> None:
     assert driver.abort(KeyboardInterrupt()) is Outcome.DRIVER_ABORTED
 
 
+def test_asking_for_a_state_again_advances_nothing(world: EngineWorld) -> None:
+    """Every cell of a state asks for it."""
+    driver = world.driver("MS-M01")
+    first = driver.state(State.HEALTHY)
+    assert driver.state(State.HEALTHY) is first
+    assert "MUTANT_INJECTED" not in driver.attempt.journal.path.read_text()
+    faulted = driver.state(State.FAULTED)
+    assert driver.state(State.FAULTED) is faulted
+    assert driver.state(State.HEALTHY) is first
+    assert "RESTORE_STARTED" not in driver.attempt.journal.path.read_text()
+
+
 def test_a_selection_that_ends_while_healthy_mutates_nothing(world: EngineWorld) -> None:
     driver = world.driver("MS-M01")
     driver.state(State.HEALTHY)
