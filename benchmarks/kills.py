@@ -89,7 +89,7 @@ def due(what):
     counts[what] += 1
     if kind == "none":
         tell()
-    return kind == what and counts[what] == int(number)
+    return kind == what and counts[what] == int(number) and not os.path.exists(once)
 
 
 def write(self, line, whole=journal.Journal._write):

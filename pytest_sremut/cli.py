@@ -23,8 +23,8 @@ from pytest_sremut.census.cli import add_arguments as add_census
 from pytest_sremut.errors import SremutError, UsageError
 from pytest_sremut.ledger.baseline.command import add_arguments as add_baseline
 from pytest_sremut.ledger.published.command import add_arguments as add_import
+from pytest_sremut.recovery_command import add_arguments as add_recover
 from pytest_sremut.study.matrix_command import add_arguments as add_matrix
-from pytest_sremut.recovery import add_arguments as add_recover
 
 if TYPE_CHECKING:
     from pytest_sremut.embedded import EmbeddedCluster, Options

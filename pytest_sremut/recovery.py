@@ -1,5 +1,5 @@
-"""Putting a cluster back that a dead session left mutated: by `sremut recover`, and first thing
-whenever a session leases one.
+"""Putting a cluster back that a dead session left mutated: by `sremut recover`
+(`pytest_sremut.recovery_command`), and first thing whenever a session leases one.
 
 The lease's dirty mark says where to look; so does the evidence itself, which is searched for
 attempts on this cluster that never ended. Whoever holds the lease is alone, so each of them is
@@ -8,15 +8,13 @@ dead.
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pytest_sremut.errors import ClusterError, SremutError, UsageError
+from pytest_sremut.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
     from pytest_sremut.cluster.lease import DirtyMark, Lease
@@ -24,9 +22,7 @@ if TYPE_CHECKING:
     from pytest_sremut.engine.recovery import Pending
     from pytest_sremut.options import Settings
 
-__all__ = ["Place", "add_arguments", "recover_before", "recover_leased"]
-
-_OK, _BLOCKED, _CANNOT_TELL = 0, 1, 3
+__all__ = ["Place", "recover_before", "recover_leased"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,139 +156,3 @@ def _leased_and_recovered(
         identity, holder=place.session, directory=directory, allow_dirty=True
     ) as lease:
         return recover_leased(cluster, identity, lease, place, allowed_contexts=allowed_contexts)
-
-
-# -- the command --------------------------------------------------------------------------------
-
-
-def add_arguments(commands: argparse._SubParsersAction[Any]) -> None:
-    """Declare `sremut recover`."""
-    command = commands.add_parser(
-        "recover",
-        help="put back a cluster that a dead session left mutated, from its journal",
-        description="Without a cluster's name: every cluster that is marked. Exit codes: 0 put "
-        "back, or nothing to do; 1 blocked; 2 misuse; 3 the cluster does not answer.",
-    )
-    which = command.add_mutually_exclusive_group()
-    which.add_argument("--cluster", metavar="NAME", help="a cluster of our own, by its name")
-    which.add_argument(
-        "--context", metavar="NAME", help="a kubeconfig context, which is allowed by naming it"
-    )
-    command.add_argument(
-        "--evidence",
-        metavar="DIR",
-        action="append",
-        default=[],
-        type=Path,
-        help="an evidence directory to search, besides what the mark names and the project's own; "
-        "may be given several times",
-    )
-    command.add_argument(
-        "--project",
-        metavar="DIR",
-        type=Path,
-        default=Path(),
-        help="where audits/ lies, for evidence that no mark names (default: here)",
-    )
-    command.set_defaults(run=_command)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reached:
-    """How a cluster is reached."""
-
-    kubeconfig: Path
-    context: str
-
-    def __str__(self) -> str:
-        return f"{self.context} ({self.kubeconfig})"
-
-
-def _command(arguments: argparse.Namespace) -> int:
-    from pytest_sremut.evidence.clock import SystemClock
-    from pytest_sremut.evidence.identity import new_session_id
-
-    place = Place.of_project(
-        arguments.project.resolve(),
-        session=new_session_id(SystemClock()),
-        more=[one.resolve() for one in arguments.evidence],
-    )
-    reached = _clusters(arguments)
-    if not reached:
-        print("nothing to recover: no cluster is marked")
-        return _OK
-    return max(_recover_one(one, place) for one in reached)
-
-
-def _clusters(arguments: argparse.Namespace) -> list[_Reached]:
-    from pytest_sremut.cluster.context import kubeconfig_path
-    from pytest_sremut.cluster.lease import marks
-
-    if arguments.context:
-        return [_Reached(kubeconfig=kubeconfig_path(os.environ), context=arguments.context)]
-    if arguments.cluster:
-        return [_own(arguments.cluster)]
-    found: dict[_Reached, None] = {}
-    for file, mark in marks(os.environ).items():
-        if "kubeconfig" not in mark.facts or "context" not in mark.facts:
-            raise UsageError(
-                f"{file}: the mark of session {mark.session} does not say how its cluster is "
-                "reached; name it with --cluster or --context"
-            )
-        found[
-            _Reached(kubeconfig=Path(mark.facts["kubeconfig"]), context=mark.facts["context"])
-        ] = None
-    return list(found)
-
-
-def _own(name: str) -> _Reached:
-    """A cluster that we made: its kubeconfig lies in its directory."""
-    import yaml
-
-    from pytest_sremut.cluster.lease import own_directories
-
-    for directory in own_directories(os.environ):
-        file = directory / "kubeconfig"
-        if directory.name == name and file.is_file():
-            context = yaml.safe_load(file.read_text(encoding="utf-8"))["current-context"]
-            return _Reached(kubeconfig=file, context=str(context))
-    known = ", ".join(sorted(one.name for one in own_directories(os.environ))) or "none"
-    raise UsageError(f"--cluster: found {name!r}; allowed: a cluster of our own ({known})")
-
-
-def _recover_one(reached: _Reached, place: Place) -> int:
-    from pytest_sremut.cluster.context import ContextBackend
-    from pytest_sremut.cluster.lease import Lease, directory_for
-    from pytest_sremut.engine.recovery import BlockedError
-
-    allowed = frozenset({reached.context})
-    cluster = ContextBackend.open(
-        context=reached.context, allowed=allowed, kubeconfig=reached.kubeconfig
-    )
-    try:
-        identity = cluster.identity()
-        directory = directory_for(reached.kubeconfig, os.environ)
-        with Lease.acquire(
-            identity, holder=place.session, directory=directory, allow_dirty=True
-        ) as lease:
-            done = recover_leased(cluster, identity, lease, place, allowed_contexts=allowed)
-    except BlockedError as error:
-        return _complain(reached, error, _BLOCKED)
-    except ClusterError as error:
-        return _complain(reached, error, _CANNOT_TELL)
-    except UsageError:
-        raise
-    except SremutError as error:
-        return _complain(reached, error, _BLOCKED)
-    finally:
-        cluster.close()
-    for line in done or ["nothing to recover"]:
-        print(f"{reached.context}: {line}")
-    return _OK
-
-
-def _complain(reached: _Reached, error: SremutError, code: int) -> int:
-    print(f"sremut: {reached.context}: {error}", file=sys.stderr)
-    for line in error.diagnostics().splitlines():
-        print(f"  {line}", file=sys.stderr)
-    return code
