@@ -17,7 +17,8 @@ class Options:
     routing: how Services route: nft rules, the gated forwarder, or nft where it works.
     no_endpoints: what a Service without endpoints does to a connection.
     tools: whose nslookup, nc and wget the pods use: the machine's where they behave as recorded
-        on a real cluster (auto), the machine's in any case, or our own.
+        on a real cluster (auto; nc, which can listen, is our own then), the machine's in any case,
+        or our own.
     nodes: number of nodes.
     port: TCP port of the API on 127.0.0.1; 0 takes a free one.
     """

@@ -12,7 +12,6 @@ import asyncio
 import json
 import logging
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -254,13 +253,10 @@ class Cluster:
 
     async def _choose_tools(self) -> None:
         """Take the machine's programs where they behave as recorded."""
-        found = {name: shutil.which(name) for name in tools.APPLETS}
         async with selftest.Stage(
             router=self.router, dns=self.dns, addresses=self.addresses
         ) as stage:
-            for name, path in found.items():
-                if path is None:
-                    continue
+            for name, path in tools.candidates().items():
                 deviations: list[str] = []
                 for quick in (True, False):  # most deviate at once
                     deviations = deviations or await selftest.check_tool(

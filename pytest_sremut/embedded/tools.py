@@ -1,9 +1,10 @@
 """The folder of programs that the pods' PATH consists of, and where each program comes from.
 
 Rules:
-- ``nslookup``, ``nc`` and ``wget`` are our own unless the machine's behave as recorded on a real
-  cluster (a judge decides that, not this module) or the user insists on the machine's;
-- ``httpd`` is always our own: pods share one network, so a server must know its own address;
+- ``nslookup`` and ``wget`` are our own unless the machine's behave as recorded on a real cluster (a
+  judge decides that, not this module) or the user insists on the machine's;
+- ``nc`` is our own unless the user insists, and ``httpd`` always: pods share one network, so a
+  server must know its own address;
 - everything else is a link to the machine's program of that name, from a fixed list, so that a
   pod's PATH is the same everywhere but for what a machine lacks;
 - ``sh`` is a shell that honours PATH: some BusyBox builds run their own applets instead.
@@ -25,6 +26,7 @@ from typing import Literal
 
 APPLETS = ("nslookup", "nc", "wget")
 OWN = ("httpd",)
+LISTENS = ("nc",)
 _SHELLS = ("dash", "bash", "sh", "ash", "ksh")
 _USUAL_PLACES = "/bin:/usr/bin"
 _HONOURED = 42
@@ -42,6 +44,12 @@ _MACHINE = (
     "which", "whoami", "xargs", "xxd", "yes",
 )
 # fmt: on
+
+
+def candidates() -> dict[str, str]:
+    """The machine's programs that may serve pods where they behave as recorded, by name."""
+    found = {name: shutil.which(name) for name in APPLETS if name not in LISTENS}
+    return {name: path for name, path in found.items() if path is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

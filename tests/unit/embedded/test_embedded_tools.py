@@ -80,6 +80,13 @@ def test_a_tool_can_be_replaced_later(folder: Path) -> None:
     assert not list(folder.glob(".*"))
 
 
+def test_what_can_listen_is_never_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("nslookup", "nc", "httpd"):
+        _shell(tmp_path / name, "exit 0")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert tools.candidates() == {"nslookup": str(tmp_path / "nslookup")}
+
+
 def test_an_interpreter_that_no_shebang_can_name(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
