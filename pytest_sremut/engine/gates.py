@@ -33,7 +33,8 @@ __all__ = ["active", "answered", "control", "stable_harness", "steady"]
 def control(ctx: RunContext, notes: StateNotes, outcome: Outcome) -> RunStoppedError | None:
     """In a healthy or restored state everything that is expected to accept does, or `outcome`.
 
-    A rejection only because a pod was coming up, as the sampler saw, is a timing failure instead.
+    A rejection only because a pod was coming up, as the sampler saw, is a timing failure instead;
+    one while the API failed, of the infrastructure.
     """
     if stop := _left_out(ctx, notes):
         return stop
@@ -43,11 +44,15 @@ def control(ctx: RunContext, notes: StateNotes, outcome: Outcome) -> RunStoppedE
     rejected = [item for item in notes.readings if item.reading.verdict is Verdict.REJECT]
     if rejected and _conditions(ctx, rejected) == {PodCondition.RECOVERED}:
         outcome = Outcome.HARNESS_TIMING_FAILURE
+    if _unseen(ctx, rejected):
+        outcome = Outcome.INFRASTRUCTURE_FAILURE
+        problems.append("the API failed meanwhile, as the sampler saw")
     return RunStoppedError(outcome, f"{notes.state.value} state: {'; '.join(problems).strip()}")
 
 
 def stable_harness(ctx: RunContext, notes: StateNotes) -> RunStoppedError | None:
-    """A predicted ACCEPT must not be a REJECT only because pods were still coming up."""
+    """A predicted ACCEPT must not be a REJECT only because pods were still coming up, or because
+    the API was away: many graders take a call that failed for a state that is bad."""
     if stop := _left_out(ctx, notes):
         return stop
     surprised = [
@@ -56,6 +61,11 @@ def stable_harness(ctx: RunContext, notes: StateNotes) -> RunStoppedError | None
         if item.reading.verdict is Verdict.REJECT
         and _expected(ctx, notes.state, item.reading.oracle) is Verdict.ACCEPT
     ]
+    if unseen := _unseen(ctx, surprised):
+        return RunStoppedError(
+            Outcome.INFRASTRUCTURE_FAILURE,
+            f"{', '.join(unseen)} rejected while the API failed, as the sampler saw",
+        )
     if not surprised or _conditions(ctx, surprised) != {PodCondition.RECOVERED}:
         return None
     named = ", ".join(sorted({item.reading.oracle for item in surprised}))
@@ -140,6 +150,21 @@ def _conditions(ctx: RunContext, items: Sequence[TimedReading]) -> set[PodCondit
     timeline = ctx.sampler.timeline if ctx.sampler is not None else ()
     slack = ctx.protocol.sampler_interval
     return {pods_during(timeline, begin=item.begin, end=item.end, slack=slack) for item in items}
+
+
+def _unseen(ctx: RunContext, items: Sequence[TimedReading]) -> list[str]:
+    """Oracles during whose reading the API failed: a look of the sampler's then did, or, where
+    none fell into a short reading, all those around it."""
+    timeline = ctx.sampler.timeline if ctx.sampler is not None else ()
+    slack = ctx.protocol.sampler_interval
+    found = set()
+    for item in items:
+        within = [s for s in timeline if item.begin <= s.at <= item.end]
+        around = [s for s in timeline if item.begin - slack <= s.at <= item.end + slack]
+        failed = [look.not_running is None for look in within or around]
+        if any(failed) if within else failed and all(failed):
+            found.add(item.reading.oracle)
+    return sorted(found)
 
 
 def _expected(ctx: RunContext, state: State, oracle: str) -> Verdict:

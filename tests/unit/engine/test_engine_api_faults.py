@@ -6,7 +6,9 @@ every way.
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,11 @@ from engine_world import small_application
 
 from pytest_sremut.cluster import waiting
 from pytest_sremut.engine import application
-from pytest_sremut.study.verdict import Outcome, State
+from pytest_sremut.engine.driver import Driver
+from pytest_sremut.engine.stops import RunStoppedError
+from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.request import ReadingRequest
+from pytest_sremut.study.verdict import Outcome, State, Verdict
 
 
 @pytest.fixture(autouse=True)
@@ -166,3 +172,55 @@ def test_a_mutant_of_two_objects_whose_answer_is_lost(
     (struck,) = world.faulty.struck
     assert world.faulty.calls.count(struck) == whole.calls.count(struck)
     assert problems_of(world, driver, seen, error, whole.verdicts, lasting=False) == []
+
+
+class Swallows:
+    """A grader with a client of its own that takes a failed call for a bad state, as many do."""
+
+    def __init__(self, world: FaultedWorld, driver: Driver) -> None:
+        self._world = world
+        self._driver = driver
+
+    def before(self, request: ReadingRequest) -> None:
+        if request.oracle.id == "O1":
+            self._world.kube.break_always("list", "Pod")
+
+    def change(self, request: ReadingRequest, reading: Reading) -> Reading:
+        if request.oracle.id != "O1":
+            return reading
+        self._until_the_sampler_looked()
+        self._world.kube.heal()
+        return dataclasses.replace(
+            reading,
+            verdict=Verdict.REJECT,
+            returned={"success": False},
+            exception=None,
+            reason="",
+        )
+
+    def _until_the_sampler_looked(self) -> None:
+        sampler = self._driver._ctx.sampler
+        assert sampler is not None
+        seen, tick = len(sampler.timeline), threading.Event()
+        for _ in range(2000):
+            if len(sampler.timeline) >= seen + 3:
+                return
+            tick.wait(0.005)
+        raise AssertionError("the sampler stands still")
+
+
+@pytest.mark.parametrize("state", [State.HEALTHY, State.FAULTED])
+def test_a_rejection_while_the_api_fails_is_no_verdict(tmp_path: Path, state: State) -> None:
+    world = FaultedWorld(tmp_path)
+    driver = world.driver("MS-M02")
+    if state is State.FAULTED:
+        driver.state(State.HEALTHY)
+    grader = Swallows(world, driver)
+    world.instruments[0].before, world.instruments[0].change = grader.before, grader.change
+    with pytest.raises(RunStoppedError) as caught:
+        driver.state(state)
+    world.stop()
+    assert caught.value.outcome is Outcome.INFRASTRUCTURE_FAILURE
+    assert "O1" in caught.value.reason
+    assert "as the sampler saw" in caught.value.reason
+    assert world.left == []
