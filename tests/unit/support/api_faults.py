@@ -361,10 +361,10 @@ def problems_of(
     outcome, told = driver.outcome, str(error)
     found = [f"{state.value}: {given}" for state, given in seen.items() if given != expected[state]]
     allowed = {Outcome.INFRASTRUCTURE_FAILURE}
-    if lasting:
-        allowed.add(Outcome.RESTORATION_FAILURE)
-    elif error is None:
+    if error is None:  # it was read again, or was not needed
         allowed = {Outcome.COMPLETE}
+    elif lasting:
+        allowed.add(Outcome.RESTORATION_FAILURE)
     if outcome not in allowed:
         found.append(f"its outcome is {outcome}: {told}")
     if error is not None and not any(call in told for call in world.faulty.struck):
