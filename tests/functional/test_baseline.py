@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from recorded import Recorded, recorded
+from records import Records, main_study, no_fsync
 
 from pytest_sremut.cli import main
+from pytest_sremut.ledger.baseline.comparison import taken
+from pytest_sremut.ledger.baseline.document import baseline_bytes
+from pytest_sremut.ledger.store import MARK
+from pytest_sremut.study.canonical import sha256
 from pytest_sremut.study.cells import runs
 from pytest_sremut.study.verdict import State, Verdict
 
@@ -20,12 +26,35 @@ SELECT = ("--sremut-adjudicate", "-m", "mutant", "-k", STUDY)
 SOUND = (*SELECT, "--sremut-require=soundness", "--sremut-baseline=known.json")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a complete matrix gave: its evidence, its ledger and the baseline of that."""
+
+    evidence: Path
+    ledger: bytes
+    baseline: bytes
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Made once, and copied into each test's project."""
+    from ledger_world import adjudicated  # beside `records`, to which `recorded` knows the way
+
+    directory = tmp_path_factory.mktemp("made") / "evidence"
+    with pytest.MonkeyPatch.context() as patch, no_fsync(patch):
+        Records(directory, main_study()).matrix()
+    judged = adjudicated(main_study(), directory)
+    baseline = baseline_bytes(taken(judged.ledger, sha256(judged.data)))
+    return Made(evidence=directory, ledger=judged.data, baseline=baseline)
+
+
 @pytest.fixture
-def whole(recorded: Recorded, pytester: pytest.Pytester) -> Recorded:
-    """Records of a complete matrix, and the baseline that was made from them."""
-    recorded.matrix()
-    pytester.runpytest_inprocess(*SELECT, "-p", "no:xdist")
-    assert main(["baseline", ".sremut/ledger.json", "-o", "known.json"]) == 0
+def whole(recorded: Recorded, made: Made) -> Recorded:
+    """Records of a complete matrix, its ledger, and the baseline that was made from that."""
+    shutil.copytree(made.evidence, recorded.directory, dirs_exist_ok=True)
+    (recorded.root / ".sremut" / "ledger.json").write_bytes(made.ledger)
+    (recorded.root / ".sremut" / "ledger.md").write_text(f"{MARK}\n")
+    (recorded.root / "known.json").write_bytes(made.baseline)
     return recorded
 
 
@@ -113,27 +142,16 @@ def test_the_ini_file_names_it_from_the_root(whole: Recorded, pytester: pytest.P
     result.assert_outcomes(passed=3, xfailed=1, deselected=116)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--sremut-baseline=known.json",), "allowed only with --sremut-require=soundness"),
-        (
-            ("--sremut-baseline=bad.json", "--sremut-require=soundness"),
-            "bad.json: studies (line 1, column *): found *; allowed: a mapping",
-        ),
-    ],
-)
-def test_misuse_stops_before_anything(
-    recorded: Recorded,
-    pytester: pytest.Pytester,
-    arguments: tuple[str, ...],
-    told: str,
-) -> None:
+def test_misuse_stops_before_anything(recorded: Recorded, pytester: pytest.Pytester) -> None:
     (recorded.root / "bad.json").write_text('{"schema": "sremut/baseline/v1", "studies": 7}')
-    for more in ((), ("--sremut-adjudicate",)):
-        result = pytester.runpytest_subprocess(
-            "-m", "mutant", "--sremut-exploratory", *arguments, *more, "-n2"
-        )
+    live = ("-m", "mutant", "--sremut-exploratory", "--sremut-baseline=bad.json")
+    judging = ("--sremut-adjudicate", "--sremut-baseline=bad.json", "-p", "no:xdist")
+    bad = "bad.json: studies (line 1, column *): found 7; allowed: a mapping"
+    for result, told in (
+        (pytester.runpytest_subprocess(*live, "--sremut-require=soundness", "-n2"), bad),
+        (pytester.runpytest_inprocess(*judging, "--sremut-require=soundness"), bad),
+        (pytester.runpytest_inprocess(*judging), "allowed only with --sremut-require=soundness"),
+    ):
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"*--sremut-baseline: {told}"])
 
@@ -155,19 +173,21 @@ def test_the_command_never_overwrites_unasked(
     assert main(["baseline", ledger, "-o", "known.json", "--update"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"+ {STUDY}: O1: false accept of MS-M02, faulted",
-        "not read: pinned_endpoints_social_network: 1 of 1 runs",
         "known.json: 3 known disagreements in 1 studies",
     ]
     assert file.read_bytes() == before
 
 
 def test_nothing_is_taken_from_evidence_that_does_not_hold(
-    whole: Recorded, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+    whole: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.rmtree(whole.directory / STUDY / "ms-m03-r03" / "a01" / "raw")
-    pytester.runpytest_inprocess(*SELECT, "-p", "no:xdist")
+    file = whole.root / ".sremut" / "ledger.json"
+    value = json.loads(file.read_bytes())
+    value["problems"] = [{"evidence": 1, "problem": "a file is missing"}]
+    file.write_text(json.dumps(value))
     assert main(["baseline", ".sremut/ledger.json", "-o", "other.json"]) == 1
-    assert "its evidence does not hold together" in capsys.readouterr().err
+    told = "its evidence does not hold together, so nothing is taken from it: a file is missing"
+    assert told in capsys.readouterr().err
     assert not (whole.root / "other.json").exists()
 
 
