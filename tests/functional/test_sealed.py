@@ -147,16 +147,36 @@ def test_a_record_without_its_seal_or_with_that_of_another_is_not_counted(copy: 
     assert "seal: not sealed" in result.out
 
 
-@pytest.mark.parametrize("way", ["no xdist", "-n0"])
-def test_in_one_process(registered: Path, tmp_path: Path, way: str) -> None:
+def test_in_one_process(registered: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     shutil.copytree(registered, project)
-    result = run(project, *HOW[way], "-k", "ms-m01", f"audits/{MAIN}", options=OPTIONS)
+    arguments = (*HOW["no xdist"], "-k", "ms-m01", f"audits/{MAIN}")
+    result = run(project, *arguments, options=OPTIONS)
     assert result.code == 0, result.out
     assert "SEALED [registration self-issued; unanchored]" in result.out
     done = sremut(project, "verify", str(result.evidence()))
     assert done.returncode == 0, done.stdout
     git(project, "diff", "--exit-code")  # nothing of the project was written to
+
+
+def test_interrupted(registered: Path, tmp_path: Path) -> None:
+    """What was mutated is put back, and the attempt is sealed as what it is."""
+    project = tmp_path / "project"
+    shutil.copytree(registered, project)
+    arguments = (*HOW["-n0"], "-k", "ms-m01", f"audits/{MAIN}")
+    with session(project, *arguments, options=OPTIONS) as running:
+        running.until_journal("MUTANT_INJECTED")
+        running.signal(signal.SIGINT)
+        result = running.end()
+    assert result.code == 2, result.out
+    (attempt,) = result.attempts()
+    assert attempt["outcome"] == "DRIVER_ABORTED"
+    seal = json.loads((result.directory(attempt) / "seal" / "seal.json").read_bytes())
+    assert (seal["extent"], seal["outcome"]) == ("complete", "DRIVER_ABORTED")
+    assert "the run ended at ABORTED_SAFE, not at FINALIZED" in seal["guards"]["broken"]
+    done = sremut(project, "verify", str(result.evidence()))
+    assert done.returncode == 0, done.stdout
+    assert "not every guard held" in done.stdout
 
 
 def test_killed_before_sealing(registered: Path, tmp_path: Path) -> None:

