@@ -292,20 +292,23 @@ def _loose_fields(patch: str) -> tuple[str, ...]:
 
 
 def _simple(fields: tuple[str, ...], verb: str = "update") -> Callable[[Machine, Given], Value]:
-    def record(m: Machine, given: Given) -> Value:
-        for kind, name in _targets(m, given, given.rest):
-            m.effect(
-                verb,
-                kind,
-                namespace=given.namespace,
-                name=name,
-                fields=fields,
-                via="kubectl",
-                detail=given.raw,
-            )
-        return Unknown("output")
+    return lambda m, given: _affect(m, given, given.rest, fields, verb)
 
-    return record
+
+def _affect(
+    m: Machine, given: Given, named: list[str], fields: tuple[str, ...], verb: str = "update"
+) -> Value:
+    for kind, name in _targets(m, given, named):
+        m.effect(
+            verb,
+            kind,
+            namespace=given.namespace,
+            name=name,
+            fields=fields,
+            via="kubectl",
+            detail=given.raw,
+        )
+    return Unknown("output")
 
 
 def _label(m: Machine, given: Given) -> Value:
@@ -348,18 +351,7 @@ def _set(m: Machine, given: Given) -> Value:
         "serviceaccount": ("spec.template.spec.serviceAccountName",),
     }.get(what, ("*",))
     m.written |= {word.partition("=")[2] for word in rest if "=" in word}
-    rest = [word for word in rest if not _is_setting(word)]
-    for kind, name in _targets(m, given, rest):
-        m.effect(
-            "update",
-            kind,
-            namespace=given.namespace,
-            name=name,
-            fields=fields,
-            via="kubectl",
-            detail=given.raw,
-        )
-    return Unknown("output")
+    return _affect(m, given, [word for word in rest if not _is_setting(word)], fields)
 
 
 def _rollout(m: Machine, given: Given) -> Value:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pytest_sremut.cluster.port import Absent, Failed, ObjectRef, Present
 from pytest_sremut.engine.application import listed, stable
+from pytest_sremut.engine.grading import request_for
 from pytest_sremut.engine.guard import OperationKind, captured
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import ClusterUnavailableError, HarnessError
@@ -74,17 +75,8 @@ def _operate(ctx: RunContext, ref: ObjectRef, fault: str, action: str, kind: Ope
     ctx.tell(f"the benchmark's own {action}")
     ctx.operations += 1
     old = [pod["metadata"]["uid"] for pod in listed(ctx.api.list("Pod", ctx.namespace))]
-    request = ReadingRequest(
-        oracle=OracleNode(id=fault, use=""),
-        kubeconfig=str(ctx.cluster.kubeconfig),
-        context=ctx.cluster.context,
-        cluster_uid=ctx.cluster_uid,
-        namespace=ctx.namespace,
-        target=ctx.study.target,
-        baseline=dict(ctx.baseline),
-        timeout=ctx.protocol.stable_timeout,
-        benchmark=ctx.study.benchmark,
-    )
+    injector = OracleNode(id=fault, use="")
+    request = request_for(ctx, injector, timeout=ctx.protocol.stable_timeout)
     name = fault.partition(":")[2]
     told = ctx.guard.foreign(
         kind,

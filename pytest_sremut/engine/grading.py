@@ -29,7 +29,7 @@ from pytest_sremut.evidence.redaction import redact_value, scrub_text
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.instruments import Instrument
 from pytest_sremut.oracles.port import Raised, Reading
-from pytest_sremut.oracles.request import ReadingRequest, oracle_tree
+from pytest_sremut.oracles.request import OracleNode, ReadingRequest, oracle_tree
 from pytest_sremut.study.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "abandoned_probes",
     "barrier",
     "read_oracles",
+    "request_for",
     "unreachable",
 ]
 
@@ -117,7 +118,8 @@ def read_oracles(
         for name in spec.instruments:
             ctx.tell(f"{spec.id} {name}")
             instrument = instruments.get(name)
-            request = _request(ctx, spec, specs)
+            node = oracle_tree(spec, specs)
+            request = request_for(ctx, node, timeout=ctx.protocol.oracle_timeout)
             if isinstance(instrument, BenchmarkInstrument):
                 if capture and spec.capture_baseline:
                     ctx.captured[spec.id, name] = instrument.capture(request)
@@ -195,15 +197,22 @@ def _diagnosed(instrument: BenchmarkInstrument, request: ReadingRequest) -> Mapp
     return {**redact_value(told)}
 
 
-def _request(ctx: RunContext, spec: OracleSpec, specs: Mapping[str, OracleSpec]) -> ReadingRequest:
+def request_for(ctx: RunContext, oracle: OracleNode, *, timeout: float) -> ReadingRequest:
+    """What an instrument is told: where the application is, and what was known while it was well.
+
+    Args:
+        ctx: The run.
+        oracle: Which grader; for an injector its name alone.
+        timeout: Hard limit, in seconds.
+    """
     return ReadingRequest(
-        oracle=oracle_tree(spec, specs),
+        oracle=oracle,
         kubeconfig=str(ctx.cluster.kubeconfig),
         context=ctx.cluster.context,
         cluster_uid=ctx.cluster_uid,
         namespace=ctx.namespace,
         target=ctx.study.target,
         baseline=dict(ctx.baseline),
-        timeout=ctx.protocol.oracle_timeout,
+        timeout=timeout,
         benchmark=ctx.study.benchmark,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from contract_port import FakePort, make_contract, make_window
 from fake_kube import executed
-from world import NS, World, deployment, pod, slice_of
+from world import NS, World, cap_cut, delete_deployment, deployment, pod, scale_zero, slice_of
 
 from pytest_sremut.cluster.port import Failed
 from pytest_sremut.contract.evaluate import evaluate
@@ -153,23 +153,6 @@ def _relabel_foreign(world: World) -> None:
     world.kube.change("Pod", NS, name, metadata__labels={"service": "user-service"})
 
 
-def _scale_zero(world: World) -> None:
-    world.kube.put(deployment("user-service", 0))
-    for item in world.pods():
-        world.kube.drop("Pod", NS, item["metadata"]["name"])
-
-
-def _delete_deployment(world: World) -> None:
-    _scale_zero(world)
-    world.kube.drop("Deployment", NS, "user-service")
-
-
-def _cap_cut(world: World) -> None:
-    world.kube.put(deployment("user-service", 1))
-    for item in world.pods()[1:]:
-        world.kube.drop("Pod", NS, item["metadata"]["name"])
-
-
 def _extra_slice(world: World) -> None:
     world.kube.put(slice_of("by-hand", world.pods("media-service")))
 
@@ -200,9 +183,9 @@ WRONG: list[tuple[str, Callable[[World], None], set[str], bool]] = [
     ("manual-ep", World.pin_endpoints, {"MS-I6"}, False),
     ("sel-narrow", _narrow, {"MS-I6"}, False),
     ("extra-slice", _extra_slice, {"MS-I2", "MS-I6"}, False),
-    ("scale-zero", _scale_zero, {"MS-I2", "MS-I3", "MS-I4", "MS-I5", "MS-I6"}, True),
-    ("delete-deployment", _delete_deployment, {"MS-I2", "MS-I3", "MS-I4", "MS-I5", "MS-I6"}, True),
-    ("cap-cut", _cap_cut, {"MS-I5"}, False),
+    ("scale-zero", scale_zero, {"MS-I2", "MS-I3", "MS-I4", "MS-I5", "MS-I6"}, True),
+    ("delete-deployment", delete_deployment, {"MS-I2", "MS-I3", "MS-I4", "MS-I5", "MS-I6"}, True),
+    ("cap-cut", cap_cut, {"MS-I5"}, False),
 ]
 
 

@@ -15,7 +15,17 @@ from fake_kube import FakeKube, executed
 from pytest_sremut.cluster.port import ExecResult, Failed
 from pytest_sremut.study.model import Target
 
-__all__ = ["NS", "TARGET", "World", "deployment", "pod", "slice_of"]
+__all__ = [
+    "NS",
+    "TARGET",
+    "World",
+    "cap_cut",
+    "delete_deployment",
+    "deployment",
+    "pod",
+    "scale_zero",
+    "slice_of",
+]
 
 NS = "social-network"
 TARGET = Target(
@@ -298,3 +308,23 @@ def _ready(body: Mapping[str, Any]) -> bool:
     return "deletionTimestamp" not in body["metadata"] and any(
         c["type"] == "Ready" and c["status"] == "True" for c in conditions
     )
+
+
+def scale_zero(world: World) -> None:
+    """No pod is wanted, and there is none."""
+    world.kube.put(deployment("user-service", 0))
+    for item in world.pods():
+        world.kube.drop("Pod", NS, item["metadata"]["name"])
+
+
+def delete_deployment(world: World) -> None:
+    """The workload is gone, with its pods."""
+    scale_zero(world)
+    world.kube.drop("Deployment", NS, "user-service")
+
+
+def cap_cut(world: World) -> None:
+    """One pod of three is wanted, and one is there."""
+    world.kube.put(deployment("user-service", 1))
+    for item in world.pods()[1:]:
+        world.kube.drop("Pod", NS, item["metadata"]["name"])
