@@ -126,6 +126,8 @@ def _collect(socket: Any, deadline: float) -> tuple[dict[int, bytearray], bool]:
 
 def _refused(what: str, error: Any) -> Failed:
     body = error.resp_body or b""
+    if error.status_code is None:  # no status line that could be read
+        return Failed(what=what, status=0, reason="Malformed", message="handshake: not HTTP")
     reason, message = "", f"HTTP {error.status_code}"
     try:
         status = json.loads(body)

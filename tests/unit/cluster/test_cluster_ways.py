@@ -6,8 +6,10 @@ of call, and the client must agree with it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,12 @@ from typing import Any
 import pytest
 from api_faults import WAYS, Way
 from http_script import HANG, RESET, HttpScript, http, ok, status
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from kubeconfigs import write_kubeconfig
 
 from pytest_sremut.cluster.client import KubeClient
-from pytest_sremut.cluster.port import Failed, Kind, ObjectRef
+from pytest_sremut.cluster.port import Failed, Kind, ObjectRef, Present
 from pytest_sremut.cluster.shapes import misfit
 from pytest_sremut.cluster.transport import Transport
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError, UsageError
@@ -300,3 +304,64 @@ def test_credentials_in_an_address_are_not_shown(tmp_path: Path) -> None:
     client = KubeClient(Transport.load(path, "test"))
     assert client.server == "http://[redacted]@127.0.0.1:9"
     assert CANARY not in str(client.get(REF))
+
+
+# -- whatever comes over the wire ----------------------------------------------------------------
+
+_PIECES = st.lists(
+    st.sampled_from(
+        [
+            b"HTTP/1.1 200 OK\r\n",
+            b"HTTP/1.1 404 Not Found\r\n",
+            b"HTTP/1.1 999 \xff\r\n",
+            b"HTTP/9.9\r\n",
+            b"Content-Type: application/json\r\n",
+            b"Content-Type: text/plain\r\n",
+            b"Content-Encoding: gzip\r\n",
+            b"Content-Length: 12\r\n",
+            b"Content-Length: -1\r\n",
+            b"Content-Length: many\r\n",
+            b"Transfer-Encoding: chunked\r\n",
+            b"Transfer-Encoding: \x00\r\n",
+            b"X: " + b"y" * 70_000 + b"\r\n",
+            b"\r\n",
+            b"5\r\nabcde\r\n",
+            b"zz\r\n",
+            b"0\r\n\r\n",
+            b"\x00\xff\xfe",
+            json.dumps(SERVICE).encode(),
+            json.dumps(EVENT).encode() + b"\n",
+        ]
+    )
+    | st.binary(max_size=8),
+    max_size=9,
+).map(b"".join)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_PIECES)
+def test_whatever_a_server_says_is_named(said: bytes) -> None:
+    def speak(_request: Any, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            connection.sendall(said)
+            connection.shutdown(socket.SHUT_RDWR)
+        connection.close()
+
+    with HttpScript() as server, tempfile.TemporaryDirectory() as folder:
+        kubeconfig = write_kubeconfig(Path(folder), server.address)
+        client = KubeClient(Transport.load(kubeconfig, "test"), read_timeout=2, write_timeout=2)
+        server.always(speak)
+        assert isinstance(client.get(REF), Present | Failed)
+        assert isinstance(client.list("Service", "ns"), Failed)
+        assert isinstance(client.exec("ns", "p", ["true"], timeout=2), Failed)
+        for act in (WRITES["create"][1], STREAMS["watch"][1], STREAMS["logs"][1]):
+            with contextlib.suppress(ClusterError):
+                act(client)
+        client.close()
+
+
+def test_a_host_that_cannot_be_a_name(tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, f"http://{'a' * 70}.invalid:1")
+    client = KubeClient(Transport.load(path, "test"))
+    assert isinstance(client.get(REF), Failed)
+    assert isinstance(client.exec("ns", "p", ["true"], timeout=2), Failed)
