@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import os
+import select
 import signal
 import subprocess
 import sys
-import threading
 from types import FrameType
 
 from pytest_sremut.workload.generator import TERMINATED, Settings, SettingsError, parse_settings
@@ -75,8 +75,33 @@ def _whole(option: str, value: float) -> int:
     return int(value)
 
 
-class _Ended(Exception):  # noqa: N818 - no error: we were asked to end
-    """A signal came."""
+class _Ending:
+    """That we were asked to end, which wrk2 and whoever waits hear at once.
+
+    The handler raises nothing: in the middle of starting wrk2 that would leave one behind.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._wrk: subprocess.Popen[bytes] | None = None
+        self._reader, self._writer = os.pipe()
+
+    def ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        os.write(self._writer, b"x")
+        if self._wrk is not None:
+            self._wrk.kill()
+
+    def pause(self, seconds: float) -> None:
+        select.select([self._reader], [], [], seconds)
+
+    def wrk2(self, arguments: list[str], around: dict[str, str]) -> int:
+        """One round; wrk2's exit status as a shell tells it."""
+        with subprocess.Popen(arguments, env=around) as self._wrk:
+            if self.asked:
+                self._wrk.kill()
+            code = self._wrk.wait()
+        return code if code >= 0 else 128 - code
 
 
 def main(argv: list[str]) -> int:
@@ -93,40 +118,26 @@ def main(argv: list[str]) -> int:
     except SettingsError as error:
         print(f"sremut-load: {error}", file=sys.stderr)
         return 2
+    ending = _Ending()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
-    try:
-        return _rounds(settings, arguments)
-    except _Ended:
-        return TERMINATED
+        signal.signal(number, ending.ask)
+    return _rounds(settings, arguments, ending)
 
 
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise _Ended
-
-
-def _rounds(settings: Settings, arguments: list[str]) -> int:
+def _rounds(settings: Settings, arguments: list[str], ending: _Ending) -> int:
     around = {**os.environ, **environment(settings)}
     number = 0
     while settings.rounds == 0 or number < settings.rounds:
         number += 1
         print(f"Running wrk2 on round #{number}", flush=True)
-        code = _round(arguments, around)
-        if code and number == 1:
+        code = ending.wrk2(arguments, around)
+        if code and number == 1 and not ending.asked:
             return code
-        if number != settings.rounds:
-            threading.Event().wait(settings.pause)  # the protocol's own pause
+        if number != settings.rounds and not ending.asked:
+            ending.pause(settings.pause)
+        if ending.asked:
+            return TERMINATED
     return 0
-
-
-def _round(arguments: list[str], around: dict[str, str]) -> int:
-    with subprocess.Popen(arguments, env=around) as wrk:
-        try:
-            code = wrk.wait()
-        except _Ended:
-            wrk.kill()
-            raise
-    return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Run as a script, by itself. It knows the argument vectors that the real programs document and
 refuses others; its world is one directory, shared by all of them. It is started often, so it
-imports little (pathlib alone would cost more than all of it).
+imports nearly nothing (`json` alone costs more than all it does), and its world is a literal.
 """
 
 # ruff: noqa: PTH102, PTH105, PTH113, PTH119, PTH123, PTH211
@@ -10,7 +10,6 @@ imports little (pathlib alone would cost more than all of it).
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import sys
 
@@ -26,6 +25,7 @@ ENVIRONMENT = (
     "KIND_CLUSTER_NAME",
     "BUILDX_NO_DEFAULT_ATTESTATIONS",
 )
+EMPTY = '{"id": "sha256:0", "repoTags": []}'
 INFO = {
     "{{.OSType}}": "linux",
     "{{.Host.OS}}": "linux",
@@ -42,8 +42,8 @@ def main(world: str, argv: list[str]) -> int:
     arguments = [os.path.basename(argv[0]), *argv[1:]]
     with World(world) as state:
         said = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-        with open(f"{world}/calls.jsonl", "a") as calls:
-            calls.write(json.dumps({"argv": arguments, "environment": said}) + "\n")
+        with open(f"{world}/calls", "a") as calls:
+            calls.write(f"{ {'argv': arguments, 'environment': said}!r}\n")
         rule = matching(state["rules"], arguments)
         code = act(state, arguments) if rule.get("effect", not rule) else 0
     sys.stdout.write(rule.get("stdout", ""))
@@ -79,16 +79,16 @@ class World:
         self.directory = directory
 
     def __enter__(self) -> dict[str, Any]:
-        self.lock = open(f"{self.directory}/state.lock", "w")
+        self.lock = open(f"{self.directory}/facts.lock", "w")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
-        with open(f"{self.directory}/state.json") as file:
-            self.state: dict[str, Any] = json.load(file)
+        with open(f"{self.directory}/facts") as file:
+            self.state: dict[str, Any] = eval(file.read(), {})
         return self.state
 
     def __exit__(self, *_: object) -> None:
-        with open(f"{self.directory}/state.new", "w") as file:
-            json.dump(self.state, file)
-        os.replace(f"{self.directory}/state.new", f"{self.directory}/state.json")
+        with open(f"{self.directory}/facts.new", "w") as file:
+            file.write(repr(self.state))
+        os.replace(f"{self.directory}/facts.new", f"{self.directory}/facts")
         self.lock.close()
 
 
@@ -122,7 +122,7 @@ def act(state: dict[str, Any], arguments: list[str]) -> int:
             return export_logs(state, options["--name"], place)
         case "kind", ["load", "image-archive", archive]:
             with open(archive) as file:
-                (reference,) = json.load(file)["tags"]
+                reference = file.read()
             for node in state["clusters"][options["--name"]]:
                 state["images"].setdefault(node["name"], []).append(reference)
         case (("docker" | "podman"), ["info", form]):
@@ -142,10 +142,10 @@ def act(state: dict[str, Any], arguments: list[str]) -> int:
         case (("docker" | "podman"), ["save", reference]):
             assert reference in state["built"]
             with open(options["--output"], "w") as file:
-                json.dump({"tags": [reference]}, file)
+                file.write(reference)
         case (("docker" | "podman"), ["exec", node, "crictl", "images"]):
-            tags = [{"repoTags": [tag]} for tag in state["images"].get(node, [])]
-            print(json.dumps({"images": [*tags, {"id": "sha256:0", "repoTags": []}]}))
+            tags = [f'{{"repoTags": ["{tag}"]}}' for tag in state["images"].get(node, [])]
+            print(f'{{"images": [{", ".join([*tags, EMPTY])}]}}')
         case (("docker" | "podman"), ["exec", node, "ctr", "images", "tag", old, new]):
             assert old in state["images"][node]
             state["images"][node].append(new)
@@ -186,16 +186,13 @@ def hook(state: dict[str, Any], what: str, *arguments: str) -> None:
 
 def write_kubeconfig(options: dict[str, str]) -> None:
     context = f"kind-{options['--name']}"
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": context,
-        "clusters": [{"name": context, "cluster": {"server": "https://127.0.0.1:9"}}],
-        "users": [{"name": context, "user": {}}],
-        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
-    }
     with open(options["--kubeconfig"], "w") as file:
-        json.dump(document, file)
+        file.write(
+            f"{{apiVersion: v1, kind: Config, current-context: {context},\n"
+            f"clusters: [{{name: {context}, cluster: {{server: 'https://127.0.0.1:9'}}}}],\n"
+            f"users: [{{name: {context}, user: {{}}}}],\n"
+            f"contexts: [{{name: {context}, context: {{cluster: {context}, user: {context}}}}}]}}\n"
+        )
 
 
 def export_logs(state: dict[str, Any], name: str, place: str) -> int:

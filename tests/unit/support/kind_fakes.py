@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import os
 import stat
 import sys
@@ -62,7 +62,7 @@ class Fakes:
     @property
     def state(self) -> dict[str, Any]:
         """What the executables know."""
-        found: dict[str, Any] = json.loads((self.directory / "state.json").read_text())
+        found: dict[str, Any] = ast.literal_eval((self.directory / "facts").read_text())
         return found
 
     def change(self, **fields: Any) -> None:
@@ -85,16 +85,16 @@ class Fakes:
     def all_calls(self) -> list[dict[str, Any]]:
         """Every call so far with what it was told by the environment."""
         try:
-            lines = (self.directory / "calls.jsonl").read_text().splitlines()
+            lines = (self.directory / "calls").read_text().splitlines()
         except FileNotFoundError:
             return []
-        return [json.loads(line) for line in lines]
+        return [ast.literal_eval(line) for line in lines]
 
     def clusters(self) -> list[str]:
         """The clusters that there are."""
         return sorted(self.state["clusters"])
 
     def _write(self, state: dict[str, Any]) -> None:
-        temporary = self.directory / f"state.{os.getpid()}"
-        temporary.write_text(json.dumps(state))
-        temporary.replace(self.directory / "state.json")
+        temporary = self.directory / f"facts.{os.getpid()}"
+        temporary.write_text(repr(state))
+        temporary.replace(self.directory / "facts")

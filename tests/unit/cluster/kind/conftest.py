@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from fake_kube import FakeKube
 from kind_fakes import Fakes
 
-from pytest_sremut.cluster.kind import backend, images, preflight
+from pytest_sremut.cluster.kind import backend, images, preflight, tools
 
 
 class Api(FakeKube):
@@ -60,6 +62,24 @@ def fakes(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Fakes
     """The programs, and one image in place of all."""
     monkeypatch.setattr(images, "IMAGES", images.IMAGES[2:])
     return Fakes(tmp_path / "world", cache=cache)
+
+
+@pytest.fixture
+def impatient(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit is over as soon as the program has begun to hang, however slow the machine is."""
+
+    class Program(subprocess.Popen[bytes]):
+        def wait(self, timeout: float | None = None) -> int:
+            while timeout is not None and timeout > tools._GRACE:
+                if (fakes.directory / "hanging").exists():
+                    (fakes.directory / "hanging").rename(fakes.directory / "hung")
+                    raise subprocess.TimeoutExpired(self.args, timeout)
+                if self.poll() is not None:
+                    break
+                time.sleep(0.01)  # another process: nothing to wait on portably
+            return super().wait(timeout)
+
+    monkeypatch.setattr(tools.subprocess, "Popen", Program)
 
 
 @pytest.fixture
