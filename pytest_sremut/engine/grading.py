@@ -34,7 +34,6 @@ from pytest_sremut.study.verdict import Outcome
 
 if TYPE_CHECKING:
     from pytest_sremut.engine.context import RunContext
-    from pytest_sremut.study.model import OracleSpec
 
 __all__ = [
     "InstrumentSet",

@@ -102,9 +102,14 @@ def _studies(root: Path, audits: str, wanted: Sequence[str]) -> Iterator[Study]:
 def _table(found: Sequence[Job]) -> Iterator[str]:
     wide = max(len(job.study) for job in found)
     for job in found:
-        told = f"{job.runs} run{'s' if job.runs != 1 else ''}"
+        told = _amount(job.runs, "run")
         note = "  needs a benchmark" if job.needs_benchmark else ""
         minutes = f"{job.least_seconds / 60:.1f} min"
         yield f"{job.study:<{wide}}  {job.name:<16}  {told:>8}  {minutes:>10} waiting{note}"
     total = sum(job.least_seconds for job in found) / 60
-    yield f"{len(found)} jobs, at least {total:.1f} min of the protocol's own waiting in all"
+    told = _amount(len(found), "job")
+    yield f"{told}, at least {total:.1f} min of the protocol's own waiting in all"
+
+
+def _amount(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

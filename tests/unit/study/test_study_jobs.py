@@ -106,7 +106,7 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert matrix(MAIN, "--by=study", "--profile=kind") == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{MAIN}  all                 9 runs    61.8 min waiting",
-        "1 jobs, at least 61.8 min of the protocol's own waiting in all",
+        "1 job, at least 61.8 min of the protocol's own waiting in all",
     ]
 
 
