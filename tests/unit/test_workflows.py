@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pytest_sremut.cluster.kind.settings import pins
 from pytest_sremut.evidence.identity import file_digests
 from pytest_sremut.ledger.baseline.document import grader_of, read_baseline
 from pytest_sremut.study.load import load_study
@@ -286,3 +287,44 @@ def test_an_unknown_phase(script: Script) -> None:
     done = script.run("walk", project="p")
     assert done.returncode == 2
     assert "::error::phase: found 'walk'; allowed: all, plan, run, adjudicate" in done.stdout
+
+
+VENV = """#!/bin/sh
+mkdir -p "$3/bin"
+printf '#!/bin/sh\\necho "%s pip $*"\\n' "$(basename "$3")" >"$3/bin/pip"
+printf '#!/bin/sh\\nexec {python} "$@"\\n' >"$3/bin/python"
+chmod +x "$3/bin/pip" "$3/bin/python"
+"""
+
+
+@pytest.mark.parametrize(("phase", "makes_clusters"), [("run", True), ("plan", False)])
+def test_what_is_installed(tmp_path: Path, phase: str, makes_clusters: bool) -> None:
+    """Each interpreter gets its own packages, and kind is the release that is pinned."""
+    (tmp_path / "python").write_text(VENV.format(python=sys.executable))
+    (tmp_path / "go").write_text('#!/bin/sh\necho "go $*"\n')
+    for name in ("python", "go"):
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["bash", str(ACTION / "install.sh")],
+        env={
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "PYTHON": str(tmp_path / "python"),
+            "BENCHMARK_PYTHON": str(tmp_path / "python"),
+            "BENCHMARK_REQUIREMENTS": "kubernetes==30.1.0\nrich",
+            "RUNNER_TEMP": str(tmp_path),
+            "GITHUB_ACTION_PATH": str(ACTION),
+            "CLUSTER": "kind",
+            "PHASE": phase,
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    ours, theirs, *rest = done.stdout.splitlines()
+    source = re.fullmatch(r"sremut-venv pip install .* (\S+)\[xdist\]", ours)
+    assert source is not None
+    assert Path(source[1]).resolve() == ROOT
+    assert theirs.endswith(" -- kubernetes==30.1.0 rich")
+    assert theirs.startswith("benchmark-venv pip install")
+    assert rest == ([f"go install sigs.k8s.io/kind@{pins().kind}"] if makes_clusters else [])

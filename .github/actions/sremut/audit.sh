@@ -34,7 +34,10 @@ plan() {
 run() {
   local options=("${common[@]}" "--sremut-cluster=$CLUSTER" "--sremut-evidence=$EVIDENCE")
   [ -z "$PROFILE" ] || options+=("--sremut-profile=$PROFILE")
-  [ -z "$BENCHMARK" ] || options+=("--sremut-benchmark=$workspace/$BENCHMARK")
+  if [ -n "$BENCHMARK" ]; then
+    [[ $BENCHMARK == /* ]] || BENCHMARK=$workspace/$BENCHMARK
+    options+=("--sremut-benchmark=$BENCHMARK")
+  fi
   [ -z "$BENCHMARK_PYTHON" ] ||
     options+=("--sremut-benchmark-python=$RUNNER_TEMP/benchmark-venv/bin/python")
   [ -z "$KEYWORD" ] || options+=(-k "$KEYWORD")

@@ -5,7 +5,7 @@ set -euo pipefail
 
 venv=$RUNNER_TEMP/sremut-venv
 "$PYTHON" -m venv "$venv"
-"$venv/bin/pip" install -q --disable-pip-version-check "$GITHUB_ACTION_PATH/../../.."
+"$venv/bin/pip" install -q --disable-pip-version-check "$GITHUB_ACTION_PATH/../../..[xdist]"
 if [ -n "$BENCHMARK_PYTHON" ]; then
   read -ra requirements <<<"${BENCHMARK_REQUIREMENTS//$'\n'/ }"
   "$BENCHMARK_PYTHON" -m venv "$RUNNER_TEMP/benchmark-venv"
