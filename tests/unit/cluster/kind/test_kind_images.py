@@ -6,6 +6,9 @@ import hashlib
 import io
 import re
 import runpy
+import shutil
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +69,27 @@ def test_a_context_holds_all_that_its_dockerfile_copies(spec: images.ImageSpec) 
         )
         assert digest == hashlib.sha256(lines.encode()).hexdigest()
     assert not context.exists()
+
+
+def test_the_load_image_holds_all_that_its_program_needs(tmp_path: Path) -> None:
+    inside = tmp_path / "pytest_sremut" / "workload"
+    inside.mkdir(parents=True)
+    with context_of(LOAD_SPEC) as (context, _):
+        text = (context / "Dockerfile").read_text()
+        (line,) = re.findall(r"^COPY (.+) pytest_sremut/workload/$", text, re.MULTILINE)
+        for source in line.split():
+            shutil.copy(context / source, inside)
+    # -S: no site-packages, so the standard library is all there is.
+    found = subprocess.run(
+        [sys.executable, "-S", "-m", "pytest_sremut.workload.rounds", "-R1", "-d0.5s", "http://f"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "--duration: found 0.5; allowed with wrk2" in found.stderr
 
 
 def test_a_package_without_a_source_is_told() -> None:
