@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["captured_body", "gather", "settle_target"]
 
 _APPLICATION = frozenset({OperationKind.DEPLOY_APPLICATION, OperationKind.RESTORE_TARGET})
+_OURS = _APPLICATION | {OperationKind.CREATE_MUTANT, OperationKind.CREATE_OWN_POD}
 
 
 def captured_body(target: CapturedTarget, directory: Path, aside: bytes) -> Mapping[str, Any]:
@@ -55,14 +56,15 @@ def captured_body(target: CapturedTarget, directory: Path, aside: bytes) -> Mapp
 def gather(ctx: RunContext, state: RunState) -> None:
     """Fill the context with what this run created and what of it is there, by UID."""
     there: dict[str, Mapping[str, Any]] = {}
-    for kind in dict.fromkeys(item.call.ref.kind for item in state.creations):
-        listing = ctx.api.list(kind, "" if kind == "Namespace" else ctx.namespace)
+    creations = [item for item in state.creations if item.operation.kind in _OURS]
+    for kind in dict.fromkeys(item.call.ref.kind for item in creations):
+        listing = ctx.api.list(kind, ctx.namespace)
         if isinstance(listing, Failed):
             raise ClusterUnavailableError(
                 str(listing), status=listing.status, reason=listing.reason
             )
         there |= {item["metadata"]["uid"]: {"kind": kind, **item} for item in listing.items}
-    for creation in state.creations:
+    for creation in creations:
         for body in _mine(creation, there):
             _take(ctx, creation.operation.kind, captured(body))
     if ctx.application or state.operations:

@@ -16,11 +16,12 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import pytest
 from engine_world import ROOT, EngineWorld
 
+from pytest_sremut.engine.driver import Driver
 from pytest_sremut.engine.recovery import Pending, Recoverer, pending_attempts
 from pytest_sremut.evidence import atomic, journal, stream
 from pytest_sremut.evidence.root import EvidenceRoot
@@ -102,6 +103,7 @@ class KilledWorld(EngineWorld):
         super().__init__(directory)
         self.project = project
         self.aside = b""
+        self.prepare: Callable[[Driver], None] = lambda driver: None
 
     @property
     def api(self) -> Any:
@@ -109,18 +111,24 @@ class KilledWorld(EngineWorld):
 
     def run(self, mutant: str, study: Study, step: Step | None = None) -> _Switch:
         """A whole run, or one until it is killed."""
-        switch = _Switch(step)
+        switch = self._switch = _Switch(step)
         self._mortal = _Mortal(self.kube, switch)
         for instrument in self.instruments:
             instrument._kube = self._mortal  # type: ignore[assignment]
         with _mortal_disk(switch), contextlib.suppress(KilledError):
             driver = self.driver(mutant, study=study, keep_aside=self._keep)
+            self.prepare(driver)
             driver.state(State.RESTORED)
         self._mortal = None
         for instrument in self.instruments:
             instrument._kube = self.kube
         self.stop()
         return switch
+
+    def die(self) -> NoReturn:
+        """Kill the process now."""
+        self._switch.dead = True
+        raise KilledError
 
     def _keep(self, body: bytes) -> None:
         self.aside = body

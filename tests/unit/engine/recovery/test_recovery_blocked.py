@@ -16,6 +16,7 @@ from world import NS
 from pytest_sremut.cluster.port import ClusterIdentity
 from pytest_sremut.cluster.waiting import wait_for
 from pytest_sremut.engine import application
+from pytest_sremut.engine.driver import Driver
 from pytest_sremut.engine.recovery import BlockedError, pending_attempts
 from pytest_sremut.errors import ClusterUnavailableError, EvidenceError
 from pytest_sremut.evidence.load import load_attempt, load_entry
@@ -334,3 +335,65 @@ def test_one_that_its_session_sealed_as_it_died_is_recovered_beside_it(world: Ki
     assert {p: p.read_bytes() for p in entry.directory.rglob("*") if p.is_file()} == before
     assert (world.directory / "recoveries" / "000001-ms-m01-r01-a01-n01" / "record.json").exists()
     assert world.pending() == []
+
+
+# -- how it died --------------------------------------------------------------------------------
+
+
+def test_a_machine_that_was_restarted_is_a_failure_of_the_infrastructure(
+    world: KilledWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died(world)
+    monkeypatch.setattr("pytest_sremut.engine.recovery.attempt.boot_id", lambda: "another boot")
+    (recovered,) = world.recover()
+    assert recovered.outcome is Outcome.INFRASTRUCTURE_FAILURE
+    assert recovered.reason.startswith("the machine was restarted: the process of session test ")
+
+
+# -- a fault of a benchmark's -------------------------------------------------------------------
+
+
+class Injector:
+    """A benchmark's own injector, in memory; its process may be killed with ours."""
+
+    def __init__(self, world: KilledWorld, dies_after: str) -> None:
+        self.world = world
+        self.dies_after = dies_after
+        self.saved: dict[str, Any] = {}
+
+    def operate(self, action: str, request: Any, name: str) -> dict[str, Any]:
+        kube = self.world.kube
+        if action == "inject":
+            self.saved = kube.objects[TARGET]
+            kube.drop(*TARGET)
+        else:
+            annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+            metadata = {"name": TARGET[2], "namespace": NS, "annotations": annotations}
+            kube.create({**self.saved, "metadata": metadata}, namespace=NS)
+        self.world.settle()
+        if action == self.dies_after:
+            self.world.die()
+        return {}
+
+
+@pytest.mark.parametrize("action", ["inject", "recover"])
+def test_a_benchmarks_injector_that_died_with_us(world: KilledWorld, action: str) -> None:
+    """What it did is seen, not asked: it is not run again, the captured body decides."""
+
+    def prepare(driver: Driver) -> None:
+        driver._ctx.protocol = dataclasses.replace(driver._ctx.protocol, fault="sregym:x")
+        driver._ctx.operator = Injector(world, action)
+
+    world.prepare = prepare
+    world.run("MS-M01", world.study())
+    (path,) = world.directory.glob("*/*/a01/journal.jsonl")
+    assert f"benchmark-{action}" in path.read_text().splitlines()[-1]
+    restored: list[Any] = []
+    world.hooks.append(
+        lambda what, body: restored.append(body) if what == "create Service" else None
+    )
+    (recovered,) = world.recover()
+    assert recovered.outcome is Outcome.DRIVER_ABORTED
+    # After its own recovery the target stands there as captured: nothing is created again.
+    assert len(restored) == (1 if action == "inject" else 0)
+    assert not [key for key in world.kube.objects if key[1] == NS and key[0] == "Service"]
