@@ -6,6 +6,7 @@ is translated to what ours handed out in the same role.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from pytest_sremut.cluster.port import Cluster, KubeApi, Listing, ObjectRef, Pre
 from pytest_sremut.cluster.transport import Transport
 from pytest_sremut.cluster.waiting import deployments_ready, wait_for
 from pytest_sremut.engine.fingerprint import fingerprint
+from pytest_sremut.errors import ClusterUnavailableError
 
 RECORDED = "social-network"
 TARGET = "user-service"
@@ -93,8 +95,10 @@ class RecordedState:
     def _quiet(self, seconds: float) -> None:
         """Return after so many seconds without an event on a pod."""
         version = self._listing("Pod").resource_version
-        for _ in self._api.watch("Pod", self.namespace, resource_version=version, timeout=seconds):
-            return
+        watched = self._api.watch("Pod", self.namespace, resource_version=version, timeout=seconds)
+        with contextlib.suppress(ClusterUnavailableError):  # no answer in that time: no event
+            for _ in watched:
+                return
 
     def _listing(self, kind: Any) -> Listing:
         found = self._api.list(kind, self.namespace)
