@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -29,6 +30,7 @@ __all__ = ["IMAGES", "Archive", "ImageSpec", "archive_of", "context_of", "digest
 
 _BUILD: Final = 1800.0
 _SAVE: Final = 300.0
+_LOOK_AGAIN: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)  # for an image that was just loaded
 _WAIT: Final = 2100.0  # for another process that builds the same image
 _SAVE_PLATFORM: Final = (1, 48)  # Docker's API from which `save` can be told a platform
 
@@ -188,7 +190,11 @@ def _build(
             f"--output={temporary}",
             spec.local,
             timeout=_SAVE,
-        ).checked(f"image {spec.name} was not saved")
+        ).checked(
+            f"image {spec.name} was not saved",
+            "with a buildx builder of its own an image does not get into Docker's store: "
+            "docker buildx use default",
+        )
         with temporary.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         temporary.replace(path)
@@ -228,10 +234,10 @@ def load(tools: Tools, cluster: str, nodes: tuple[Node, ...], archive: Archive) 
     load_archive(tools, cluster, archive.path)
     spec = archive.spec
     for node in nodes:
-        there = images_on(tools, node)
+        there = _seen(tools, node, spec.local)
         if spec.full not in there and spec.local in there:
             name_image(tools, node, image=spec.local, name=spec.full)
-            there = images_on(tools, node)
+            there = _seen(tools, node, spec.full)
         if spec.full not in there:
             raise KindError(
                 f"image {spec.name} is not on node {node.name} although it was loaded; there: "
@@ -239,6 +245,19 @@ def load(tools: Tools, cluster: str, nodes: tuple[Node, ...], archive: Archive) 
                 f"remove {archive.path} and try again; with Docker's containerd image store "
                 "Docker 28 or newer is needed",
             )
+
+
+def _seen(tools: Tools, node: Node, wanted: str) -> frozenset[str]:
+    """The images on a node, asked for until `wanted` is among them or it has had its time.
+
+    The kubelet's view follows the store's by events of which nobody else hears.
+    """
+    for pause in (*_LOOK_AGAIN, 0.0):
+        there = images_on(tools, node)
+        if wanted in there:
+            break
+        threading.Event().wait(pause)
+    return there
 
 
 def digests(archives: list[Archive]) -> dict[str, Any]:

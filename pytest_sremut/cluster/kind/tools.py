@@ -169,7 +169,8 @@ def executable_facts(name: str, version: Sequence[str], environ: Mapping[str, st
     told: str | None
     try:
         answer = run([name, *version], environ=environ, timeout=20.0)
-        told = last_lines(answer.stdout, 1) if answer.code == 0 else None
+        first = answer.stdout.strip().partition("\n")[0]  # kubectl tells more than its own
+        told = last_lines(first) if answer.code == 0 else None
     except KindError:
         told = None
     return {"version": told or None, "sha256": digest}

@@ -150,7 +150,7 @@ def act(state: dict[str, Any], arguments: list[str]) -> int:
             assert old in state["images"][node]
             state["images"][node].append(new)
         case "kubectl", ["version"]:
-            print("Client Version: v1.36.2")
+            print("Client Version: v1.36.2\nKustomize Version: v5.8.1")
         case _:
             sys.stderr.write(f"unknown call: {arguments}\n")
             return 64

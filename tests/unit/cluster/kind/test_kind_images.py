@@ -202,8 +202,19 @@ def test_each_node_has_it_under_the_name_that_pods_ask_for(
     assert len(fakes.calls("ctr")) == 2
 
 
-def test_loaded_and_not_there(fakes: Fakes, nodes: tuple[Node, ...]) -> None:
+def test_an_image_that_the_kubelet_sees_a_little_later(
+    fakes: Fakes, nodes: tuple[Node, ...]
+) -> None:
+    fakes.rule("crictl n0", stdout='{"images": []}\n', times=2)
+    load(tools_of(fakes), "c", nodes, built(fakes))
+    assert len(fakes.calls("crictl", "n0")) == 4
+
+
+def test_loaded_and_not_there(
+    fakes: Fakes, nodes: tuple[Node, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What an index of many platforms does: kind says that it was loaded."""
+    monkeypatch.setattr(images, "_LOOK_AGAIN", (0.0,))
     archive = built(fakes)
     fakes.rule("kind load", stdout="done\n")
     with pytest.raises(KindError, match="not on node n0 although it was loaded; there: none") as e:
