@@ -10,7 +10,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_sremut.engine import activation, application, fault, gates, mutation, surroundings
 from pytest_sremut.engine.capture import capture_target
@@ -31,7 +31,12 @@ from pytest_sremut.engine.steadiness import ClockWatch
 from pytest_sremut.engine.stops import RunStoppedError, outcome_of, told, without_outcome
 from pytest_sremut.engine.transitions import FINAL, MUTATED, STANDSTILL, Phase, check_transition
 from pytest_sremut.engine.windows import take_window
-from pytest_sremut.errors import EvidenceError, SremutError, UsageError
+from pytest_sremut.errors import (
+    ClusterUnavailableError,
+    EvidenceError,
+    SremutError,
+    UsageError,
+)
 from pytest_sremut.evidence.attempt import AppendStream, Attempt
 from pytest_sremut.evidence.scrub import scrub_text
 from pytest_sremut.evidence.uninterrupted import uninterrupted
@@ -49,6 +54,8 @@ if TYPE_CHECKING:
     from pytest_sremut.study.model import Protocol, Run, Study
 
 __all__ = ["Driver", "StateReadings"]
+
+_PAUSES: Final = (1.0, 2.0, 4.0, 8.0)  # seconds between attempts to put a cluster back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,7 +383,7 @@ class Driver:
             return
         mutated = self._phase in MUTATED
         try:
-            self._put_back(mutated)
+            self._put_back()
         except (SremutError, KeyboardInterrupt) as second:
             self._facts["dirty"] = told(second)
             if mutated and self._phase is not Phase.RESTORE_VERIFIED:
@@ -404,13 +411,26 @@ class Driver:
                 outcome, f"{reason}; then its record could not be kept: {third}"
             )
 
-    def _put_back(self, mutated: bool) -> None:
+    def _put_back(self) -> None:
+        """Restore what was mutated and take the application away. Each step asks what is there
+        before it writes, so an API that was away is asked again, ever later."""
+        for pause in _PAUSES:
+            try:
+                self._try_to_put_back()
+            except ClusterUnavailableError as error:
+                self._ctx.tell(f"putting back: again in {pause:g} s ({told(error)})")
+                self._ctx.clock.wait(pause)
+            else:
+                return
+        self._try_to_put_back()
+
+    def _try_to_put_back(self) -> None:
         ctx = self._ctx
         ctx.guard.reconcile()
         if ctx.application:
             known = {item.uid for item in ctx.temporary}
             ctx.temporary += [pod for pod in abandoned_probes(ctx) if pod.uid not in known]
-        if mutated:
+        if self._phase in MUTATED:
             application.remove_temporary(ctx)
             self._restore()
             self._move(Phase.RESTORE_VERIFIED)

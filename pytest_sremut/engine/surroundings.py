@@ -43,7 +43,9 @@ def _node(node: Mapping[str, Any]) -> Any:
         "unschedulable": spec.get("unschedulable"),
         "taints": [_pick(taint, "key", "value", "effect") for taint in _listed(spec.get("taints"))],
         "ready": [
-            one.get("status") for one in _listed(status.get("conditions")) if one.get("type") == "Ready"
+            one.get("status")
+            for one in _listed(status.get("conditions"))
+            if one.get("type") == "Ready"
         ],
         "kubelet": _pick(status.get("nodeInfo"), "kubeletVersion"),
     }

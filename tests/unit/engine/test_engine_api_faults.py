@@ -157,6 +157,24 @@ def test_the_api_fails_from_a_call_on(
     assert problems_of(world, driver, seen, error, whole.verdicts, lasting=True) == []
 
 
+@pytest.mark.parametrize("call", ["create Service", "get Service"])
+@pytest.mark.parametrize("times", [2, 4])
+def test_the_api_comes_back_while_the_cluster_is_put_back(
+    tmp_path: Path, whole: Whole, mutant: str, call: str, times: int
+) -> None:
+    """Four calls: the one that stopped the run, and those of the first attempts to restore."""
+    world = FaultedWorld(tmp_path)
+    driver = world.small_driver(mutant)
+    function = "mutation.apply_mutant" if call == "create Service" else "activation.see"
+    at = whole.find(call, function)
+    world.faulty.plan(at=at, way=WAYS["reset"], effect="after", lasting=True, times=times)
+    seen, error = run_to_its_end(driver)
+    world.stop()
+    assert len(world.faulty.struck) == times
+    assert driver.outcome is Outcome.INFRASTRUCTURE_FAILURE
+    assert problems_of(world, driver, seen, error, whole.verdicts, lasting=False) == []
+
+
 @pytest.mark.parametrize("mutant", ["MS-M04"])
 @pytest.mark.parametrize("kind", ["Service", "Endpoints"])
 def test_a_mutant_of_two_objects_whose_answer_is_lost(

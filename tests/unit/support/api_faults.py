@@ -116,7 +116,12 @@ class _Plan:
     way: Way
     effect: Effect = "before"
     lasting: bool = False
+    times: int = 0
     struck: list[str] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        return 0 < self.times <= len(self.struck)
 
 
 class FaultyKube:
@@ -133,8 +138,17 @@ class FaultyKube:
         self._plan: _Plan | None = None
         self._main = threading.main_thread()
 
-    def plan(self, *, at: int, way: Way, effect: Effect = "before", lasting: bool = False) -> None:
-        self._plan = _Plan(at=at, way=way, effect=effect, lasting=lasting)
+    def plan(
+        self,
+        *,
+        at: int,
+        way: Way,
+        effect: Effect = "before",
+        lasting: bool = False,
+        times: int = 0,
+    ) -> None:
+        """`times`: so many calls of a lasting failure, then the API is back."""
+        self._plan = _Plan(at=at, way=way, effect=effect, lasting=lasting, times=times)
 
     @property
     def struck(self) -> list[str]:
@@ -249,7 +263,7 @@ class FaultyKube:
         raise way.error(what)
 
     def _strikes(self, what: str) -> Way | None:
-        plan = self._plan
+        plan = None if self._plan is None or self._plan.over else self._plan
         if threading.current_thread() is not self._main:
             return plan.way if plan is not None and plan.lasting and plan.struck else None
         self.calls.append(what)
