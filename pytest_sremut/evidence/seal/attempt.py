@@ -126,6 +126,8 @@ def seal_attempt(
     own = key.session == found.identity["session"]
     if not partial and not own:
         raise EvidenceError(f"{directory}: of another session: it can only be sealed as partial")
+    if partial and outcome == Outcome.COMPLETE.value:
+        raise EvidenceError(f"{directory}: is COMPLETE: only its own session seals it, as complete")
     is_partial = partial or blocked
     stop = stop or (f"{outcome}: {found.record['reason']}" if found.record else "")
     if is_partial and not stop:

@@ -250,6 +250,8 @@ class _Verification:
             problems.append(("seal/seal.json", "sealed as complete, which it is not"))
         if said["extent"] == PARTIAL and said["stop"] is None:
             problems.append(("seal/seal.json", "sealed as partial without a stop marker"))
+        if said["extent"] == PARTIAL and outcome == Outcome.COMPLETE.value:
+            problems.append(("seal/seal.json", "sealed as partial, and the record says COMPLETE"))
         stop = said["stop"]
         told = said["extent"] if stop is None else f"{said['extent']}: {stop['reason']}"
         self.report.told("extent", problems, told)

@@ -163,6 +163,13 @@ def test_nobody_else_seals_an_attempt_as_complete(finished: Attempt) -> None:
         seal_attempt(finished.directory, key=SessionKey.generate("another"))
 
 
+def test_a_complete_attempt_is_never_sealed_as_partial(finished: Attempt) -> None:
+    """Else whoever comes later could lend a seal to a record that nobody sealed in time."""
+    with pytest.raises(EvidenceError, match="only its own session seals it"):
+        seal_recovered(finished.directory, session="r", stop="its session was killed")
+    assert not (finished.directory / "seal").exists()
+
+
 def test_a_blocked_restoration_is_partial_with_its_reason(
     root: EvidenceRoot, key: SessionKey
 ) -> None:

@@ -129,6 +129,10 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lambda body: body["sums"].update(files=1),
         lambda body: body["journal"].update(entries=1),
         lambda body: body.update(extent="partial"),
+        lambda body: body.update(
+            extent="partial",
+            stop={"reason": "x", "last_transition": "CLOSING", "after_entries": 1},
+        ),
         lambda body: body.update(guards={"held": True, "broken": ["x"]}),
         lambda body: body["identity"].update(registration="0" * 64),
         lambda body: body["identity"].update(cluster="another"),
@@ -139,7 +143,7 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lambda body: body["anchor"].update(files={"anchor.tsr": "0" * 64}),
     ],
     ids=[
-        "fingerprint", "count", "entries", "extent", "guards", "registration", "cluster",
+        "fingerprint", "count", "entries", "extent", "stop", "guards", "registration", "cluster",
         "product", "outcome", "record", "empty directory", "stamp",
     ],
 )  # fmt: skip
