@@ -8,6 +8,7 @@ evidence for the summary, so that a crashed worker's finished states are in it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,7 @@ class Audit:
         self._complaints: list[str] = []
         self._baseline: Baseline | None = None
         self._concluded: Concluded = Concluded()
+        self._began = time.time()
         self._not_run: list[str] = []  # studies that cannot be, each with what to pass
         self._admitted: list[Study] = []
         self._progress = ProgressLine(None)
@@ -302,7 +304,7 @@ class Audit:
 
     def _check_benchmark(self, session: pytest.Session) -> None:
         """The checkout is not ours: whoever changed it during the session, it fails."""
-        found = benchmark.touched(self._admitted, self._settings)
+        found = benchmark.touched(self._admitted, self._settings, self._began)
         self._complaints += [f"after the session the benchmark is not clean: {x}" for x in found]
         if found and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

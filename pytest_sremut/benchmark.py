@@ -55,8 +55,14 @@ def differences(study: Study, settings: Settings) -> list[str]:
         return [str(error)]
 
 
-def touched(studies: list[Study], settings: Settings) -> list[str]:
-    """After a session: whether the checkout is still clean, for each benchmark that was read."""
+def touched(studies: list[Study], settings: Settings, since: float) -> list[str]:
+    """After a session: whether the checkout is still clean, for each benchmark that was read.
+
+    Args:
+        studies: Those that were admitted.
+        settings: The session's.
+        since: When it began, in seconds since the epoch.
+    """
     names = {
         study.benchmark.name for study in studies if study.benchmark and needs(study, settings)
     }
@@ -65,7 +71,8 @@ def touched(studies: list[Study], settings: Settings) -> list[str]:
     found: list[str] = []
     for name in sorted(names):
         try:
-            found += _checkout(settings, name).dirt()
+            checkout = _checkout(settings, name)
+            found += checkout.dirt() + checkout.written_since(since)
         except SremutError as error:
             found.append(str(error))
     return found

@@ -32,6 +32,7 @@ def sessions(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         return make_bench_project(tmp_path_factory.mktemp(name), **more)
 
     litter = '\n  W1: {use: "minibench:WritesHome"}\n'
+    litter += '  W2: {use: "minibench:WritesCache"}\n'
     litter += "".join(f'  Q{number}: {{use: "minibench:Prober"}}\n' for number in (1, 2))
     fault = PROFILE.replace("    settle:", '    fault: "minibench:gone_service"\n    settle:')
     fault = fault.replace("    settle:", "    chaos: {kill: 2}\n    settle:")
@@ -42,7 +43,7 @@ def sessions(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> dict[s
                 project(
                     "litter",
                     oracles=litter,
-                    say=dict.fromkeys(("W1", "Q1", "Q2"), SAY["P1"]),
+                    say=dict.fromkeys(("W1", "W2", "Q1", "Q2"), SAY["P1"]),
                     instruments="[own]",
                     probes=[{"minibench": "probe"}],
                 ),
@@ -155,6 +156,8 @@ def test_a_checkout_that_was_changed_fails_the_session(sessions: dict[str, Resul
     assert result.code == 1
     assert "after the session the benchmark is not clean" in result.out
     assert "?? minibench/harness/oracles/litter.txt" in result.out
+    cache = "minibench/harness/oracles/__pycache__/rogue.cpython-311.pyc"
+    assert f"found {cache}, written meanwhile; allowed: nothing new" in result.out
     (attempt,) = result.attempts()
     assert attempt["outcome"] == "COMPLETE"  # it is about the session, not about this reading
 
@@ -168,7 +171,7 @@ def test_a_probe_pod_that_the_study_names_is_waited_for_and_is_no_change(
             assert reading["verdict"] == "ACCEPT", reading
             assert reading["facts"]["state"]["changes"] == []
             assert float(reading["facts"]["barrier"]["waited"]) >= 0
-    assert len(found) == 9
+    assert len(found) == 12
 
 
 def test_the_benchmarks_own_injector_and_noise_by_profile(sessions: dict[str, Result]) -> None:

@@ -11,7 +11,7 @@ import difflib
 import hashlib
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -95,6 +95,39 @@ class Checkout:
         shown = ", ".join(line.strip() for line in lines[:_SHOWN])
         more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
         return [f"{self.directory}: work tree: found {shown}{more}; allowed: a clean work tree"]
+
+    def written_since(self, moment: float) -> list[str]:
+        """Files that git ignores and that were written beside tracked ones, one line.
+
+        A `__pycache__` beside an oracle is no part of the work tree, and yet would be read by the
+        next process that imports it. What lies in directories of its own, such as a virtual
+        environment, is not looked at.
+
+        Args:
+            moment: Seconds since the epoch.
+        """
+        tracked = self._git("ls-files", "-z")
+        ignored = self._git("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
+        if tracked.returncode or ignored.returncode:
+            return [f"{self.directory}: not a git checkout: {tracked.stderr or ignored.stderr}"]
+        folders = {Path(name).parent for name in tracked.stdout.split("\0") if name}
+        found = [
+            name
+            for name in filter(None, ignored.stdout.split("\0"))
+            if _beside(Path(name), folders) and self._changed(name) >= moment
+        ]
+        if not found:
+            return []
+        shown = ", ".join(found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        return [f"{self.directory}: found {shown}{more}, written meanwhile; allowed: nothing new"]
+
+    def _changed(self, file: str) -> float:
+        """When the file's content or name last changed; long ago where it is gone again."""
+        try:
+            return (self.directory / file).lstat().st_ctime
+        except OSError:
+            return 0.0
 
     def digest(self, file: str) -> str:
         """SHA-256 of a file of it; empty where there is none."""
@@ -217,6 +250,12 @@ class Checkout:
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             return subprocess.CompletedProcess(command, 127, "", f"git cannot be run: {error}")
+
+
+def _beside(file: Path, folders: Collection[Path]) -> bool:
+    """Whether it lies in one of the directories, or in a bytecode cache of one."""
+    parent = file.parent
+    return (parent.parent if parent.name == "__pycache__" else parent) in folders
 
 
 def _with_parents(module: str) -> Iterator[str]:

@@ -47,6 +47,22 @@ def test_a_checkout_as_it_was_pinned(checkout: Checkout, directory: Path) -> Non
     assert git(directory, "status", "--porcelain", "--ignored") == ""
 
 
+def test_what_git_ignores_is_seen_when_it_is_new(checkout: Checkout, directory: Path) -> None:
+    cache = directory / ORACLES / "__pycache__"
+    cache.mkdir()
+    (cache / "base.cpython-311.pyc").touch()
+    elsewhere = directory / ".venv" / "__pycache__"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "x.pyc").touch()
+    changed = (cache / "base.cpython-311.pyc").stat().st_ctime
+    assert checkout.dirt() == []
+    assert checkout.written_since(changed + 1) == []
+    assert checkout.written_since(changed) == [
+        f"{directory}: found {ORACLES}/__pycache__/base.cpython-311.pyc, written meanwhile; "
+        "allowed: nothing new"
+    ]
+
+
 def test_another_commit(checkout: Checkout, directory: Path) -> None:
     pins = pins_of(directory)
     later = commit(directory)

@@ -162,6 +162,16 @@ class WritesHome(Grader):
         return {"solved": True}
 
 
+class WritesCache(Grader):
+    """Leaves bytecode beside itself, which its repository ignores."""
+
+    def grade(self):
+        cache = Path(__file__).with_name("__pycache__")
+        cache.mkdir(exist_ok=True)
+        (cache / "rogue.cpython-311.pyc").write_bytes(b"bytecode")
+        return {"solved": True}
+
+
 class ImportsLate(Grader):
     """Loads a module of the benchmark only when it grades."""
 
