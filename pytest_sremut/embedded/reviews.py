@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .authorization import Attributes, Authorizer, User
+from .authorization import Attributes, Authorizer, Tokens, User
 from .decode import decode_object
+from .errors import ApiStatus
 from .jsonvalue import JsonObject, timestamp
 from .negotiation import negotiate
 from .options import write_options
@@ -15,7 +16,13 @@ __all__ = ["review"]
 
 
 def review(
-    registry: Registry, request: Request, route: Route, user: User, authorizer: Authorizer
+    registry: Registry,
+    request: Request,
+    route: Route,
+    user: User,
+    *,
+    authorizer: Authorizer,
+    tokens: Tokens,
 ) -> Response:
     """Answer a POST of a review about `user` or about whom it names.
 
@@ -37,13 +44,24 @@ def review(
         case "SelfSubjectRulesReview":
             body["status"] = _rules(authorizer, user, spec.get("namespace", ""))
         case "TokenReview":
-            body["status"] = {"authenticated": False, "user": {}}
+            body["status"] = _token(tokens, spec.get("token", ""))
         case "SelfSubjectAccessReview":
             body["status"] = _access(authorizer, user, spec)
         case _:
             about = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()))
             body["status"] = _access(authorizer, about, spec)
     return Response(status=201, body=body, media=form.media)
+
+
+def _token(tokens: Tokens, token: str) -> JsonObject:
+    """Whose a token is; the empty one is nobody's."""
+    try:
+        user = tokens.user({"authorization": f"Bearer {token}"}) if token.strip() else None
+    except ApiStatus:
+        user = None
+    if user is None:
+        return {"authenticated": False, "user": {}, "error": "invalid bearer token"}
+    return {"authenticated": True, "user": {"username": user.name, "groups": list(user.groups)}}
 
 
 def _access(authorizer: Authorizer, user: User, spec: JsonObject) -> JsonObject:

@@ -534,6 +534,23 @@ def test_a_token_ends_with_its_time_and_with_its_account() -> None:
     assert caller.answer("GET", f"{NS}/pods", **account_of(caller))[0] == 200
 
 
+def test_whose_a_token_is() -> None:
+    caller = api_kit.Caller(token="secret")
+    admin = {"authorization": "Bearer secret"}
+    token = account_of(caller)["authorization"].removeprefix("Bearer ")
+    reviews = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+    def asked(token: str) -> Any:
+        return caller.post(reviews, {"spec": {"token": token}}, **admin)["status"]
+
+    known = asked(token)
+    assert known["authenticated"] is True
+    assert known["user"]["username"] == "system:serviceaccount:default:default"
+    assert "system:serviceaccounts:default" in known["user"]["groups"]
+    for wrong in ("", "nope"):
+        assert asked(wrong) == {"authenticated": False, "user": {}, "error": "invalid bearer token"}
+
+
 def test_what_service_accounts_asked_for_is_remembered() -> None:
     caller = api_kit.Caller(token="secret")
     admin, account = {"authorization": "Bearer secret"}, account_of(caller)
