@@ -113,7 +113,14 @@ class Api:
         if found.verb != "create":
             return _VERBS[found.verb](registry, request, found)
         if found.table.group in _REVIEWS:
-            return reviews.review(registry, request, found, user, self.authorizer, self.tokens)
+            return reviews.review(
+                registry,
+                request,
+                found,
+                user,
+                authorizer=self.authorizer,
+                tokens=self.tokens,
+            )
         return writing.create(registry, request, found, actor=user.name)
 
     def _subresource(self, request: Request, found: Route) -> Answer:
