@@ -64,7 +64,7 @@ def recover_leased(
     mark = lease.dirty()
     pending = list(_pending(mark, place, identity.kube_system_uid))
     if mark is not None and not pending:
-        _check_stale(mark, lease.mark_file)
+        _check_stale(mark, lease.mark_file, identity.kube_system_uid)
     recoverer = Recoverer(
         cluster=cluster,
         identity=identity,
@@ -101,14 +101,16 @@ def _knows(mark: DirtyMark) -> bool:
     return {"evidence", "project", "attempt"} <= mark.facts.keys()
 
 
-def _check_stale(mark: DirtyMark, file: Path) -> None:
-    """A mark without an attempt that is to be recovered is stale only if its attempt is there."""
-    from pytest_sremut.engine.recovery import BlockedError
+def _check_stale(mark: DirtyMark, file: Path, uid: str) -> None:
+    """A mark whose attempt is not to be recovered is stale only if that one had ended well."""
+    from pytest_sremut.engine.recovery import BlockedError, has_put_back
 
-    attempt = Path(mark.facts["attempt"]) if _knows(mark) else None
-    if attempt is not None and (attempt / "attempt.json").is_file():
-        return
-    where = f"the evidence of its run is gone ({attempt})" if attempt else "the mark does not say"
+    where = "the mark does not say"
+    if _knows(mark):
+        attempt = Path(mark.facts["attempt"])
+        if has_put_back(attempt, Path(mark.facts["evidence"]), uid):
+            return
+        where = f"the evidence of its run is gone, or cannot be read ({attempt})"
     raise BlockedError(
         f"session {mark.session} left the cluster mutated ({mark.note}), and how to put it back "
         f"cannot be told: {where}",

@@ -13,7 +13,7 @@ from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot
 from pytest_sremut.evidence.seal.attempt import is_sealed
 from pytest_sremut.study.verdict import Outcome
 
-__all__ = ["Pending", "pending_attempts"]
+__all__ = ["Pending", "has_put_back", "pending_attempts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,20 @@ def pending_attempts(
                 yield Pending(root=root, entry=entry, directory=entry.directory, project=project)
 
 
+def has_put_back(directory: Path, evidence: Path, cluster_uid: str) -> bool:
+    """Whether an attempt on that cluster ended, and by its journal left nothing to be done there.
+
+    Only what can be read counts: a mark that names the attempt is released on it.
+    """
+    try:
+        root = EvidenceRoot.existing(evidence)
+        entries = [one for one in root.attempts() if one.directory is not None]
+        (entry,) = [one for one in entries if one.directory == directory.absolute()]
+        return _of_cluster(directory, cluster_uid) and rebuild(entries_of(root, entry)).over
+    except (EvidenceError, ValueError):
+        return False
+
+
 def _of_cluster(directory: Path, cluster_uid: str) -> bool:
     try:
         return bool(identity_of(directory)["cluster"].get("kube_system_uid") == cluster_uid)
@@ -71,4 +85,5 @@ def _is_over(root: EvidenceRoot, entry: AttemptEntry) -> bool:
     try:
         return rebuild(entries_of(root, entry)).over
     except EvidenceError:
-        return False
+        # Its own end was told while its journal was whole; only this one says: not put back.
+        return not entry.died and entry.outcome is not Outcome.RESTORATION_FAILURE

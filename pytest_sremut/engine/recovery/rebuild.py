@@ -95,7 +95,7 @@ def rebuild(entries: Sequence[JournalEntry]) -> RunState:
                 before, phase = (before if phase in FINAL else phase), Phase(transition)
                 if phase is Phase.CREATED:
                     study = str(facts.get("study", ""))
-                elif phase is Phase.HEALTHY_STATE_CAPTURED:
+                elif phase is Phase.HEALTHY_STATE_CAPTURED and "target" in facts:
                     target = CapturedTarget.from_json(facts)
                 mutated = _mutated(phase, mutated)
             case _:

@@ -296,6 +296,21 @@ def test_an_attempt_that_ended_blocked_is_recovered_beside_its_record(world: Kil
     assert world.pending() == []
 
 
+@pytest.mark.parametrize("outcome", [Outcome.DRIVER_ABORTED, Outcome.RESTORATION_FAILURE])
+def test_a_closed_attempt_whose_journal_was_changed_later(
+    world: KilledWorld, outcome: Outcome
+) -> None:
+    """It is looked at again only if its own end was that it is not put back."""
+    driver = world.driver("MS-M01")
+    driver.state(State.FAULTED)
+    if outcome is Outcome.RESTORATION_FAILURE:
+        world.kube.break_always("create")
+    assert driver.abort(KeyboardInterrupt()) is outcome
+    path = driver.attempt.journal.path
+    path.write_text(path.read_text().replace("MS-M01", "MS-M02", 1))
+    assert len(world.pending()) == (outcome is Outcome.RESTORATION_FAILURE)
+
+
 def test_a_complete_attempt_is_nobodys_business(world: KilledWorld) -> None:
     driver = world.driver("MS-M01")
     driver.state(State.RESTORED)

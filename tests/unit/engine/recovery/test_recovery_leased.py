@@ -12,6 +12,7 @@ from recovery_world import KilledWorld, Step
 
 from pytest_sremut.cluster.lease import Lease
 from pytest_sremut.engine.recovery import BlockedError
+from pytest_sremut.errors import EvidenceError
 from pytest_sremut.recovery import Place, recover_leased
 from pytest_sremut.study.verdict import State
 
@@ -81,6 +82,31 @@ def test_a_mark_whose_evidence_is_gone_is_blocked(world: KilledWorld, lease: Lea
     with pytest.raises(BlockedError, match="the evidence of its run is gone") as caught:
         recover(world, lease)
     assert f"mark: {lease.mark_file}" in caught.value.diagnostics()
+    assert lease.dirty() is not None
+
+
+@pytest.mark.parametrize("file", ["attempt.json", "journal.jsonl"])
+def test_a_mark_whose_evidence_was_damaged_is_never_released(
+    world: KilledWorld, lease: Lease, file: str
+) -> None:
+    world.run("MS-M01", world.study(), STEP)
+    lease.mark_dirty("ms-m01-r01", facts(world))
+    (path,) = world.directory.glob(f"*/*/a01/{file}")
+    path.write_text(path.read_text().replace("ms-m01", "ms-m02"))
+    if file == "attempt.json":
+        path.write_text("{")
+    with pytest.raises((BlockedError, EvidenceError), match=r"cannot be read|TAMPERED"):
+        recover(world, lease)
+    assert lease.dirty() is not None
+
+
+def test_a_mark_of_another_cluster_is_never_released(world: KilledWorld, lease: Lease) -> None:
+    """A copy of the mark, or a kubeconfig that was pointed elsewhere."""
+    world.run("MS-M01", world.study(), STEP)
+    lease.mark_dirty("ms-m01-r01", facts(world))
+    world.kube_system_uid = "another"
+    with pytest.raises(BlockedError, match="cannot be read"):
+        recover(world, lease)
     assert lease.dirty() is not None
 
 
