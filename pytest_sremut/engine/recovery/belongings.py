@@ -114,6 +114,10 @@ def settle_target(ctx: RunContext, state: RunState, directory: Path, aside: byte
     found = ctx.api.get(ref)
     if isinstance(found, Failed):
         raise ClusterUnavailableError(str(found), status=found.status, reason=found.reason)
+    if not state.mutated:  # nothing is put back, so the body is not asked for
+        if isinstance(found, Present) and found.body["metadata"]["uid"] in _put_back_by_them(state):
+            ctx.application.append(captured(found.body))
+        return
     body = captured_body(target, directory, aside)
     whole = {**body, "metadata": {**body["metadata"], "uid": target.object.uid}}
     mutants = {item.uid for item in ctx.mutant_objects}
@@ -124,9 +128,6 @@ def settle_target(ctx: RunContext, state: RunState, directory: Path, aside: byte
         ctx.target = found.body
         if all(item.uid != found.body["metadata"]["uid"] for item in ctx.application):
             ctx.application.append(captured(found.body))
-        return
-    if not state.mutated:
-        ctx.target = whole  # somebody else's, and nothing of ours has to stand there
         return
     raise BlockedError(
         f"{ref} is neither the captured object nor the mutant: an unexpected object is never "
@@ -140,6 +141,16 @@ def settle_target(ctx: RunContext, state: RunState, directory: Path, aside: byte
             f"captured body: {directory / target.file.path}",
         ),
     )
+
+
+def _put_back_by_them(state: RunState) -> set[str]:
+    """UIDs of targets that a benchmark's own recovery made, as receipts saw them."""
+    return {
+        str(effect.get("uid", ""))
+        for operation in state.operations
+        if operation.kind is OperationKind.BENCHMARK_RECOVER
+        for effect in state.effects.get(operation.id, ())
+    }
 
 
 def _is_ours(

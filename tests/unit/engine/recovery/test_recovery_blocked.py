@@ -18,6 +18,7 @@ from pytest_sremut.cluster.waiting import wait_for
 from pytest_sremut.engine import application
 from pytest_sremut.engine.driver import Driver
 from pytest_sremut.engine.recovery import BlockedError, pending_attempts
+from pytest_sremut.engine.transitions import Phase
 from pytest_sremut.errors import ClusterUnavailableError, EvidenceError
 from pytest_sremut.evidence.load import load_attempt, load_entry
 from pytest_sremut.evidence.seal import SessionKey, seal_attempt
@@ -250,6 +251,16 @@ def test_without_the_whole_body_nothing_is_restored(world: KilledWorld, aside: b
     assert [item.outcome for item in world.recover()] == [Outcome.DRIVER_ABORTED]
 
 
+def test_what_was_not_mutated_needs_no_body(world: KilledWorld) -> None:
+    annotate(world)
+    died(world, "HEALTHY_STATE_CAPTURED")
+    world.hooks.clear()
+    world.aside = b""
+    (recovered,) = world.recover()
+    assert "what it had deployed was removed" in recovered.reason
+    assert TARGET not in world.kube.objects
+
+
 def test_a_plain_body_needs_nothing_aside(world: KilledWorld) -> None:
     died(world)
     assert world.aside == b""
@@ -385,10 +396,33 @@ class Injector:
             annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
             metadata = {"name": TARGET[2], "namespace": NS, "annotations": annotations}
             kube.create({**self.saved, "metadata": metadata}, namespace=NS)
+        for item in [*self.world.pods("user-service"), *self.world.pods("media-service")]:
+            kube.drop("Pod", NS, item["metadata"]["name"])
+            self.world._replace(item)
         self.world.settle()
         if action == self.dies_after:
             self.world.die()
         return {}
+
+
+def test_a_target_that_a_benchmark_put_back_goes_with_the_application(world: KilledWorld) -> None:
+    def prepare(driver: Driver) -> None:
+        driver._ctx.protocol = dataclasses.replace(driver._ctx.protocol, fault="sregym:x")
+        driver._ctx.operator = Injector(world, "never")
+        move = driver._move
+
+        def then_die(new: Phase, *arguments: Any, **named: Any) -> None:
+            move(new, *arguments, **named)
+            if new is Phase.RESTORE_VERIFIED:
+                world.die()
+
+        driver._move = then_die  # type: ignore[method-assign]
+
+    world.prepare = prepare
+    world.run("MS-M01", world.study())
+    assert TARGET in world.kube.objects
+    assert [item.outcome for item in world.recover()] == [Outcome.DRIVER_ABORTED]
+    assert TARGET not in world.kube.objects
 
 
 @pytest.mark.parametrize("action", ["inject", "recover"])
