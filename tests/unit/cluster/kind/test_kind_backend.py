@@ -197,6 +197,14 @@ def test_a_cluster_of_that_name_that_is_not_ours_is_never_taken_away(
     assert fakes.calls("kind", "delete") == []
 
 
+def test_two_workers_have_two(fakes: Fakes, start: Any) -> None:
+    first, second = start(name="1f2e3d-gw0"), start(name="1f2e3d-gw1")
+    assert fakes.clusters() == ["sremut-1f2e3d-gw0", "sremut-1f2e3d-gw1"]
+    assert first.kubeconfig != second.kubeconfig
+    first.close()
+    assert fakes.clusters() == ["sremut-1f2e3d-gw1"]
+
+
 def test_two_processes_never_share_a_name(fakes: Fakes, start: Any) -> None:
     start(keep=True)
     with pytest.raises(UsageError, match="in use by another process"):
