@@ -9,6 +9,8 @@ cluster asks again by itself. No redirect is followed.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import http.client
 import json
 import time
@@ -113,7 +115,7 @@ class Transport:
         for setting in self._configuration.auth_settings().values():
             if setting["in"] == "header" and setting["value"]:
                 headers[setting["key"]] = setting["value"]
-        protect(value.rpartition(" ")[2] for value in headers.values())
+        protect(secret for value in headers.values() for secret in _secrets_in(value))
         return headers
 
     def request(
@@ -242,6 +244,16 @@ class Transport:
             yield piece
             if time.monotonic() >= deadline:
                 return
+
+
+def _secrets_in(header: str) -> list[str]:
+    """The credential of an `Authorization` header; of a basic one also the password in it."""
+    scheme, _, credential = header.rpartition(" ")
+    if scheme.lower() != "basic":
+        return [credential]
+    with contextlib.suppress(ValueError):
+        return [credential, base64.b64decode(credential).decode().partition(":")[2]]
+    return [credential]
 
 
 class _TooLargeError(Exception):

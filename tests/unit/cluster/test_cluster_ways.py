@@ -291,6 +291,21 @@ def test_the_token_of_the_kubeconfig_is_never_told(tmp_path: Path) -> None:
         client.close()
 
 
+def test_the_password_of_the_kubeconfig_is_never_told(tmp_path: Path) -> None:
+    with HttpScript() as server:
+        path = write_kubeconfig(tmp_path, server.address, token="t")
+        text = path.read_text().replace("token: t", "username: u\n    password: kNow+n/9f3b2")
+        assert "password" in text
+        path.write_text(text)
+        client = KubeClient(Transport.load(path, "test"), read_timeout=5)
+        server.always(status(401, "Unauthorized", "u:kNow+n/9f3b2 and dTprTm93K24vOWYzYjI="))
+        found = client.get(REF)
+        assert isinstance(found, Failed)
+        assert "kNow" not in found.message
+        assert "dTprTm93K24vOWYz" not in found.message
+        client.close()
+
+
 def test_a_kubeconfig_that_cannot_be_read_is_not_quoted(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(f"users:\n- user: {{token: {CANARY}\n  x: [\n")
