@@ -288,16 +288,31 @@ def test_closing_ends_the_worker(request_for: RequestFor) -> None:
     assert _gone(pid)
 
 
+def _hangs(note: Path) -> None:
+    """Wait until the oracle and its child have noted who they are."""
+    never = threading.Event()
+    for _ in range(6000):
+        with contextlib.suppress(FileNotFoundError):
+            if len(note.read_text().split()) == 2:
+                return
+        never.wait(0.01)
+
+
 def test_an_interrupt_ends_the_oracle(request_for: RequestFor, tmp_path: Path) -> None:
     """A Ctrl-C during a reading leaves no process that goes on by itself."""
     note = tmp_path / "pids"
     instrument = Isolated()
-    timer = threading.Timer(1.0, lambda: signal.pthread_kill(main, signal.SIGINT))
     main = threading.get_ident()
-    timer.start()
+
+    def interrupt() -> None:
+        _hangs(note)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
     with pytest.raises(KeyboardInterrupt):
-        instrument.read(request_for("Hangs", timeout=30, note=str(note)))
-    timer.join()
+        instrument.read(request_for("Hangs", timeout=120, note=str(note)))
+    interrupter.join()
     for pid in note.read_text().split():
         assert _gone(int(pid))
 
@@ -318,12 +333,7 @@ instrument.read(ReadingRequest.from_json({request_for("Hangs", note=str(note)).t
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         worker = int(parent.stdout.readline())
-        never = threading.Event()
-        for _ in range(1000):
-            with contextlib.suppress(FileNotFoundError):
-                if len(note.read_text().split()) == 2:
-                    break
-            never.wait(0.01)
+        _hangs(note)
         parent.kill()
     assert _gone(worker)
     for pid in note.read_text().split():
