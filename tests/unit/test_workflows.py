@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
 ACTION = GITHUB / "actions" / "sremut"
 FILES = [*sorted((GITHUB / "workflows").glob("*.yml")), ACTION / "action.yml"]
+# `$/` is this repository wherever it is called from; a workflow calls its neighbour by `./`.
+OURS = re.compile(r"\$/|\./(?=\.github/workflows/)")
 PINNED = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 
@@ -49,7 +51,7 @@ def mappings(value: Any) -> Iterator[dict[str, Any]]:
 
 def inputs_of(target: str) -> Mapping[str, Any]:
     """The inputs that an action or a reusable workflow of this repository declares."""
-    place = ROOT / target.removeprefix("$/")
+    place = ROOT / OURS.sub("", target)
     document = loaded(place if place.is_file() else place / "action.yml")
     # YAML 1.1 reads the key `on` as true.
     found = document[True]["workflow_call"] if place.is_file() else document  # type: ignore[index]
@@ -63,13 +65,13 @@ def test_other_peoples_actions_are_pinned_by_commit(file: Path) -> None:
     used = re.findall(r"uses: (.+)", file.read_text(encoding="utf-8"))
     assert used
     for one in used:
-        assert one.startswith("$/") or PINNED.fullmatch(one), one
+        assert OURS.match(one) or PINNED.fullmatch(one), one
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_what_is_handed_over_is_asked_for(file: Path) -> None:
     for step in mappings(loaded(file)):
-        if str(step.get("uses", "")).startswith("$/"):
+        if OURS.match(str(step.get("uses", ""))):
             inputs = inputs_of(step["uses"])
             given = set(step.get("with", {}))
             assert given <= set(inputs)
