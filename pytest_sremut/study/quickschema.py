@@ -109,6 +109,9 @@ class _Compiler:
                 return _unique
             case "minProperties":
                 return lambda value: type(value) is not dict or len(value) >= rule
+            case "propertyNames":
+                name = self.check(rule)
+                return lambda value: type(value) is not dict or all(map(name, value))
             case "anyOf":
                 return _any([self.check(one) for one in rule])
             case "allOf":

@@ -125,3 +125,11 @@ def test_a_definition_may_speak_of_itself() -> None:
     )
     assert check([[], [[]]])
     assert not check([[], [1]])
+
+
+def test_names_of_properties_are_held_to_their_schema() -> None:
+    check = compile_schema({"propertyNames": {"pattern": "^[a-z]+$"}})
+    assert check({"a": 1, "bc": 2})
+    assert check({})
+    assert check(["A"])
+    assert not check({"a": 1, "B": 2})
