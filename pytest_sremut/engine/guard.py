@@ -17,7 +17,6 @@ looking, here or in the process that recovers the run.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
 
@@ -56,7 +55,6 @@ __all__ = ["Captured", "Guard", "JournalPort", "OperationKind", "captured", "ref
 
 
 _T = TypeVar("_T")
-_FRESH: Final = 1.0  # seconds for which the cluster's identity, once read, is taken for granted
 _LONGEST_MANAGER: Final = 128  # characters that an API server takes
 
 Note = Callable[[Present], None]
@@ -90,7 +88,6 @@ class Guard:
         journal: Where intents and receipts go.
         manager: Whose creations these are; with the operation's id it is the field manager.
         sequence: Operations that the journal holds already.
-        monotonic: Seconds; decides when the cluster's identity is read again.
     """
 
     def __init__(
@@ -103,7 +100,6 @@ class Guard:
         journal: JournalPort,
         manager: str = "sremut",
         sequence: int = 0,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
         self._identity = identity
@@ -112,8 +108,6 @@ class Guard:
         self._journal = journal
         self._manager = manager
         self._sequence = sequence
-        self._monotonic = monotonic
-        self._checked = 0.0  # when the cluster's identity was last read
         self._open: dict[str, _Intent] = {}
 
     @property
@@ -310,8 +304,7 @@ class Guard:
     def _dispatch(self, intent: _Intent, call: Callable[[], _T]) -> _T:
         if self._open.get(intent.operation.id) is not intent:
             raise GuardRefusedError(f"{intent.operation.id} is not open: nothing is sent under it")
-        if self._monotonic() - self._checked > _FRESH:
-            self._check_cluster()
+        self._check_cluster()
         return call()
 
     def _settle(
@@ -345,7 +338,6 @@ class Guard:
                 f"context {self._cluster.context} now reaches another cluster "
                 f"(kube-system {now.kube_system_uid}, leased {self._identity.kube_system_uid})"
             )
-        self._checked = self._monotonic()
 
     def _creation(
         self, intent: _Intent, body: Mapping[str, Any], ref: ObjectRef
