@@ -11,6 +11,14 @@ ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ("missing_service_social_network", "pinned_endpoints_social_network")
 
 
+@pytest.fixture(autouse=True)
+def lean_sessions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions in projects of their own do without this suite's other plugin: a second each."""
+    if "pytester" in request.fixturenames:
+        request.getfixturevalue("pytester")  # forgets the options of the outer session
+        monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+
+
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> Path:
     """A project with the studies that need nothing but this repository."""

@@ -44,7 +44,10 @@ PROFILE = """\
     deadlines: {MS-I1: 1500ms, MS-I2: 1500ms, MS-I3: 1500ms, MS-I6: 8s}
     workload: {rate: 400, duration: 150ms, pause: 10ms, timeout: 2s}
 """
-OPTIONS = ("-p", "no:cacheprovider", "--sremut-exploratory", "--sremut-profile=quick")
+OPTIONS = (
+    *("-p", "no:cacheprovider", "-p", "no:hypothesispytest"),
+    *("--sremut-exploratory", "--sremut-profile=quick"),
+)
 HOW = {"no xdist": ("-p", "no:xdist"), "-n0": ("-n0",), "-n2": ("-n2",)}
 
 
