@@ -32,12 +32,12 @@ from pytest_sremut.reporting import (
     seal_source,
 )
 from pytest_sremut.sealing import Sealing
-from pytest_sremut.session import AuditSession
 from pytest_sremut.terminal import ProgressLine, status_of, write_summary
 
 if TYPE_CHECKING:
     from pytest_sremut.ledger.baseline.document import Baseline
     from pytest_sremut.ledger.model import AttemptFact
+    from pytest_sremut.session import AuditSession
     from pytest_sremut.study.model import Study
 
 __all__ = ["Audit"]
@@ -179,6 +179,8 @@ class Audit:
                 continue
 
     def _start(self) -> None:
+        from pytest_sremut.session import AuditSession  # the engine: a controller does without
+
         self._session = AuditSession(
             settings=self._settings,
             session_id=self._session_id,
