@@ -6,13 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import contexts
 import pytest
+from contexts import NAMESPACE
 from quick import HOW, MAIN, make_project, require_clusters, run
 
+from pytest_sremut.cluster import rbac
+from pytest_sremut.cluster.client import load
+from pytest_sremut.cluster.port import Listing
 from pytest_sremut.demo.manifests import deployment, service
 from pytest_sremut.demo.roles import ROLES
 
-NAMESPACE = "social-network"
 APPLICATION = "apps/small"
 SETTINGS: dict[str, Any] = {
     "apiVersion": "v1",
@@ -20,6 +24,7 @@ SETTINGS: dict[str, Any] = {
     "metadata": {"name": "settings"},
     "data": {"settings.json": "{}\n"},
 }
+THEIRS = {**SETTINGS, "metadata": {"name": "theirs", "namespace": NAMESPACE}}
 
 
 def make_small(directory: Path) -> Path:
@@ -53,32 +58,56 @@ def make_small(directory: Path) -> Path:
     return project
 
 
-def test_a_run(tmp_path: Path) -> None:
+def test_a_run_by_an_account_that_may_do_the_least(tmp_path: Path) -> None:
+    """Everything of it, on a cluster that is somebody else's: with a ConfigMap of theirs."""
     require_clusters()
-    result = run(make_small(tmp_path), f"audits/{MAIN}", *HOW["no xdist"])
+    with contexts.theirs(tmp_path / "theirs", configmaps=True) as cluster:
+        cluster.post(THEIRS)
+        result = run(
+            make_small(tmp_path / "project"), f"audits/{MAIN}", *HOW["no xdist"], *contexts.OPTIONS,
+            environment=cluster.environment,
+        )  # fmt: skip
+        asked = cluster.asked()
+        client = load(cluster.kubeconfig, contexts.CONTEXT)
+        found = client.list("ConfigMap", NAMESPACE)
+        client.close()
     (attempt,) = result.attempts()
     assert attempt["outcome"] == "COMPLETE", result.out
     assert result.code == pytest.ExitCode.OK, result.out
-    seen = {cell.removeprefix("ms-m02-r01-"): told for cell, told in result.verdicts().items()}
-    assert seen["faulted-O1"] == ("ACCEPT", "")
-    assert seen["faulted-O3"] == ("REJECT", "")
-    assert seen["faulted-contract"] == ("REJECT", "MS-I2 MS-I3 MS-I4 MS-I6")
-    assert {seen[f"{state}-contract"][0] for state in ("healthy", "restored")} == {"PASS"}
+    seen = {cell.removeprefix("ms-m02-r01-"): told for cell, (told, _) in result.verdicts().items()}
+    assert seen["faulted-O1"] == "in-process=ACCEPT"
+    assert seen["faulted-O3"] == "in-process=REJECT"
+    contract = [seen[f"{state}-contract"] for state in ("healthy", "faulted", "restored")]
+    assert contract == ["contract=PASS", "contract=REJECT", "contract=PASS"]
+    # What was created is what was taken away, and nothing of anybody else's.
+    assert isinstance(found, Listing)
+    names = {item["metadata"]["name"] for item in found.items}
+    assert "settings" not in names
+    assert "theirs" in names
+    # The rights for ConfigMaps were needed, and were enough.
+    verbs = {
+        verb for verb, _, resource, _, allowed in asked if resource == "configmaps" and allowed
+    }
+    assert (
+        {"create", "delete", "get", "list"}
+        <= verbs
+        <= {
+            one.verb
+            for one in rbac.required(NAMESPACE, configmaps=True)
+            if one.resource == "configmaps"
+        }
+    )
+    # And the record says which files they were.
     directory = result.directory(attempt)
     files = json.loads((directory / "attempt.json").read_text())["files"]
     assert set(files) == {"study", "mutants", "contract", "application/all.yaml"}
     journal = (directory / "journal.jsonl").read_text().splitlines()
     facts = [json.loads(line)["facts"] for line in journal]
     (deployed,) = [one for one in facts if one.get("kind") == "deploy-application"]
-    assert [call["object"] for call in deployed["calls"]] == [
-        f"ConfigMap {NAMESPACE}/settings",
-        *[f"Service {NAMESPACE}/{name}" for name in ("user-service", "media-service")],
-        *[f"Deployment {NAMESPACE}/{name}" for name in ("media-service", "user-service")],
-    ]
+    assert deployed["calls"][0]["object"] == f"ConfigMap {NAMESPACE}/settings"
     (removed,) = [one for one in facts if one.get("kind") == "remove-application"]
-    (settled,) = [one for one in facts if one.get("operation") == removed["operation"]][1:]
-    assert {item["observed"] for item in settled["effects"]} <= {"absent", "terminating"}
-    assert f"ConfigMap {NAMESPACE}/settings" in {item["object"] for item in settled["effects"]}
+    gone = {call["object"] for call in removed["calls"]}
+    assert gone == {call["object"] for call in deployed["calls"]}
 
 
 def test_a_mistake_in_a_file_is_told_while_collecting(tmp_path: Path) -> None:
