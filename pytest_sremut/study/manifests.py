@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from pytest_sremut.study.canonical import CanonicalError, canonical_json
 from pytest_sremut.study.model import MutantRegistry, Target
+from pytest_sremut.study.mutants import template_workloads
 from pytest_sremut.study.schema import validate
 from pytest_sremut.study.yamlevents import Step, dotted_path
 from pytest_sremut.study.yamlfile import YamlFile, read_documents
@@ -25,7 +26,7 @@ from pytest_sremut.study.yamlfile import YamlFile, read_documents
 __all__ = ["Manifests", "load_manifests"]
 
 _ORDER: Final = ("ConfigMap", "Service", "Deployment")  # so that pods find both when they start
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_SUFFIXES: Final = (".yaml", ".yml", ".json")  # in capitals, too: nothing is left out unsaid
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _OF_THE_CLUSTER: Final = "kube-root-ca.crt"  # a controller puts it into every namespace
 
@@ -69,12 +70,12 @@ def load_manifests(
                 allowed="every kind and name once",
             )
         found[kind, name] = document
-    for kind, name in ((target.kind, target.name), (target.workload_kind, target.workload_name)):
-        if (kind, name) not in found:
+    for needed in _needed(target, registry):
+        if needed not in found:
             raise source.error(
                 ("application",),
-                found=f"manifests without {kind} {name}",
-                allowed="manifests with the study's target and its workload",
+                found=f"manifests without {' '.join(needed)}",
+                allowed="manifests with the study's target, its workload and those of its mutants",
             )
     _check_target(found[target.kind, target.name], registry)
     objects = (document.value for document in found.values())
@@ -82,6 +83,16 @@ def load_manifests(
         objects=tuple(sorted(objects, key=lambda body: _ORDER.index(body["kind"]))),
         files={f"application/{file.name}": file for file in files},
     )
+
+
+def _needed(target: Target, registry: MutantRegistry) -> Iterator[tuple[str, str]]:
+    """Kind and name of what a run looks for by name."""
+    yield target.kind, target.name
+    yield target.workload_kind, target.workload_name
+    for mutant in registry.mutants:
+        for workload in template_workloads(mutant.creates):
+            kind, _, name = workload.partition("/")
+            yield kind, name
 
 
 def _files(root: Path, source: YamlFile, directory: PurePosixPath) -> list[PurePosixPath]:
@@ -101,17 +112,20 @@ def _files(root: Path, source: YamlFile, directory: PurePosixPath) -> list[PureP
             ("application",), found=f"{directory}: {reason}", allowed=allowed
         ) from None
     for name, is_directory in names:
-        chosen = name.endswith(_SUFFIXES)
-        if is_directory or (chosen and not _FILE_NAME.fullmatch(name)):
+        if is_directory or (_chosen(name) and not _FILE_NAME.fullmatch(name)):
             raise source.error(
                 ("application",),
                 found=f"{'directory' if is_directory else 'file'} {name!r} in {directory}",
                 allowed="files alone, named with letters, digits, dots, hyphens and underscores",
             )
-    files = [directory / name for name, _ in names if name.endswith(_SUFFIXES)]
+    files = [directory / name for name, _ in names if _chosen(name)]
     if not files:
         raise source.error(("application",), found=f"no manifests in {directory}", allowed=allowed)
     return files
+
+
+def _chosen(name: str) -> bool:
+    return name.lower().endswith(_SUFFIXES)
 
 
 def _check_images(source: YamlFile) -> None:

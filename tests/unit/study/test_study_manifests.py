@@ -143,6 +143,14 @@ def test_a_name_that_a_registration_could_not_carry(project: Path) -> None:
     assert refused(project).found == "file 'd e.yaml' in apps/social"
 
 
+def test_no_file_is_left_out_for_its_capitals(project: Path) -> None:
+    write(project, "D.YAML", CONFIG_MAP)
+    # Capitals come first in the order of names.
+    assert refused(project).found == (
+        "ConfigMap user-service a second time, after apps/social/D.YAML (line 1, column 1)"
+    )
+
+
 def test_a_link_out_of_the_project(project: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     (project / APPLICATION).rename(outside)
@@ -216,6 +224,10 @@ JOB = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n"
          "spec.selector.matchLabels.service", "service: x", "labels of the template's pods"),
         (MEDIA.replace("        image: example.org/social:1\n", ""),
          "spec.template.spec.containers[0]", "no key image", "required"),
+        (MEDIA.replace("labels: {service", "labels: {sremut.io/role: x, service"),
+         "metadata.labels.sremut.io/role", "key text 'sremut.io/role'", "labels of your own"),
+        (MEDIA.replace("app: media", "sremut.io/role: media"),
+         "spec.template.metadata.labels.sremut.io/role", "key", "labels of your own"),
         (SERVICE.replace("    port: 9090", "    port: 0").replace("name: u", "name: v"),
          "spec.ports[0].port", "0", "1 to 65535"),
         (f"{SERVICE.replace('name: u', 'name: v')}  x: 100000000000000000000.5\n", "line 1",
@@ -242,6 +254,15 @@ def test_the_target_and_its_workload_are_among_them(project: Path, file: str, fo
     (project / APPLICATION / file).unlink()
     error = refused(project)
     assert (error.file, error.found) == (str(STUDY), f"manifests without {found}")
+
+
+def test_workloads_whose_pods_a_mutant_asks_for_are_among_them(project: Path) -> None:
+    study, mutants = project / STUDY, project / "mutants" / "pinned_endpoints.yaml"
+    study.write_text(study.read_text().replace("missing_service.yaml", mutants.name))
+    text = mutants.read_text()
+    assert text.count("Deployment/user-service") == 1
+    mutants.write_text(text.replace("Deployment/user-service", "Deployment/text-service"))
+    assert refused(project).found == "manifests without Deployment text-service"
 
 
 @pytest.mark.parametrize(
