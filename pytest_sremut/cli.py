@@ -122,6 +122,11 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     rights.add_argument(
         "--observe", action="store_true", help="grant reads that make the record richer, too"
     )
+    rights.add_argument(
+        "--configmaps",
+        action="store_true",
+        help="grant what an application needs whose manifests hold ConfigMaps, too",
+    )
     rights.set_defaults(run=_cluster_rbac)
 
 
@@ -242,7 +247,13 @@ def _cluster_kubeconfig(arguments: argparse.Namespace) -> int:
 def _cluster_rbac(arguments: argparse.Namespace) -> int:
     from pytest_sremut.cluster.rbac import manifest
 
-    print(manifest(arguments.namespace, arguments.account, observe=arguments.observe), end="")
+    text = manifest(
+        arguments.namespace,
+        arguments.account,
+        observe=arguments.observe,
+        configmaps=arguments.configmaps,
+    )
+    print(text, end="")
     return 0
 
 

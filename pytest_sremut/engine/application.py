@@ -15,6 +15,7 @@ from pytest_sremut.cluster.waiting import (
     Predicate,
     WaitTimeoutError,
     deployments_ready,
+    object_gone,
     pods_gone,
     wait_for,
 )
@@ -40,7 +41,7 @@ __all__ = [
 
 
 def manifests_of(application: str, namespace: str, image: str) -> list[dict[str, Any]]:
-    """The application's objects, in the order in which they are created.
+    """The objects of an application that ships with the product, in the order of their creation.
 
     `image` is that of the demo application, where it is one.
 
@@ -52,8 +53,8 @@ def manifests_of(application: str, namespace: str, image: str) -> list[dict[str,
 
         return manifests(namespace, image=image)
     raise UsageError(
-        f"application: found {application!r}; allowed: demo:social-network (applications of a "
-        "benchmark need its checkout)"
+        f"application: found {application!r}; allowed: demo:social-network, or manifests:DIR "
+        "(a benchmark's own deployer is not run)"
     )
 
 
@@ -75,7 +76,9 @@ def deploy(ctx: RunContext) -> None:
     """
     ctx.tell("deploying")
     _ensure_namespace(ctx)
-    bodies = manifests_of(ctx.study.application, ctx.namespace, image_of(ctx.protocol, "demo"))
+    bodies = ctx.study.manifests or manifests_of(
+        ctx.study.application, ctx.namespace, image_of(ctx.protocol, "demo")
+    )
     ctx.guard.create(
         OperationKind.DEPLOY_APPLICATION,
         bodies,
@@ -182,6 +185,7 @@ def remove_temporary(ctx: RunContext) -> None:
 
 
 _OWN_KINDS: Final[tuple[Kind, ...]] = ("Deployment", "Service", "Job", "Pod")
+"""Of these the namespace held none when the run began, see `preflight`."""
 
 
 def remove(ctx: RunContext) -> None:
@@ -191,7 +195,8 @@ def remove(ctx: RunContext) -> None:
     """
     ctx.tell("removing the application")
     remove_temporary(ctx)
-    ctx.guard.delete(OperationKind.REMOVE_APPLICATION, ctx.application, propagation="Background")
+    deployed = list(ctx.application)
+    ctx.guard.delete(OperationKind.REMOVE_APPLICATION, deployed, propagation="Background")
     ctx.application = []
 
     def nothing_left(items: Objects) -> str:
@@ -200,3 +205,6 @@ def remove(ctx: RunContext) -> None:
 
     for kind in _OWN_KINDS:
         wait_for(ctx.api, kind, ctx.namespace, nothing_left, timeout=ctx.protocol.stable_timeout)
+    for item in deployed:
+        if item.ref.kind not in _OWN_KINDS:  # of the others a namespace may hold somebody else's
+            object_gone(ctx.api, item.ref, item.uid, timeout=ctx.protocol.stable_timeout)

@@ -98,14 +98,17 @@ def _rights(ctx: RunContext, found: Present | Absent | Failed) -> Iterator[Prefl
     """
     if ctx.cluster.facts().kind != "context":
         return
-    missing = lacking(ctx.api, ctx.namespace, create=isinstance(found, Absent))
+    holds = any(body["kind"] == "ConfigMap" for body in ctx.study.manifests)
+    create = isinstance(found, Absent)
+    missing = lacking(ctx.api, ctx.namespace, create=create, configmaps=holds)
     if isinstance(missing, Failed):
         told = f"cannot be asked for: {missing.what}: {missing.reason}: {missing.message}"
         yield PreflightCheck(name="rights", holds=False, observed=told)
         return
     told = (
         f"the user of context {ctx.cluster.context} lacks: {', '.join(missing)}; "
-        f"`sremut cluster rbac --namespace {ctx.namespace}` prints the manifest that grants them"
+        f"`sremut cluster rbac --namespace {ctx.namespace}{' --configmaps' * holds}` prints the "
+        "manifest that grants them"
     )
     yield PreflightCheck(
         name="rights", holds=not missing, observed=told if missing else "all that a run needs"
@@ -133,6 +136,26 @@ def _namespace(ctx: RunContext, found: Present | Absent | Failed) -> Iterator[Pr
             holds=not names,
             observed=f"{len(names)} left over: {', '.join(names[:3])}" if names else "none",
         )
+    yield from _config_maps(ctx)
+
+
+def _config_maps(ctx: RunContext) -> Iterator[PreflightCheck]:
+    """Every namespace holds some that are nobody's business: ours may only not be among them."""
+    ours = {item["metadata"]["name"] for item in ctx.study.manifests if item["kind"] == "ConfigMap"}
+    if not ours:
+        return
+    listing = ctx.api.list("ConfigMap", ctx.namespace)
+    if isinstance(listing, Failed):
+        yield PreflightCheck(name="no-stale-ConfigMap", holds=False, observed=str(listing))
+        return
+    names = [n for item in listing.items if (n := item["metadata"]["name"]) in ours]
+    yield PreflightCheck(
+        name="no-stale-ConfigMap",
+        holds=not names,
+        observed=f"{len(names)} of the application's names are taken: {', '.join(names[:3])}"
+        if names
+        else "none of the application's names is taken",
+    )
 
 
 def _owner(ctx: RunContext, metadata: Mapping[str, Any]) -> PreflightCheck:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_sremut.study.benchmarks import benchmark_pins, check_declared, check_protocol
 from pytest_sremut.study.contracts import load_contract
+from pytest_sremut.study.manifests import load_manifests
 from pytest_sremut.study.model import Mutant, MutantRegistry, OracleSpec, Study, Target
 from pytest_sremut.study.names import (
     ALL_OF,
@@ -60,6 +61,8 @@ def load_study(root: Path, file: PurePosixPath) -> Study:
     registry = load_registry(root, frozen["mutants"])
     _check_captured(source, target, registry)
     contract = load_contract(root, frozen["contract"])
+    given = load_manifests(root, source, target, registry)
+    frozen |= given.files
     study = Study(
         id=value["id"],
         title=value["title"],
@@ -78,6 +81,7 @@ def load_study(root: Path, file: PurePosixPath) -> Study:
         predictions=None,
         frozen=frozen,
         benchmark=benchmark_pins(source),
+        manifests=given.objects,
     )
     if "predictions" not in frozen:
         return study
@@ -117,7 +121,8 @@ def _check_application(source: YamlFile) -> None:
         raise source.error(
             ("application",),
             found=name,
-            allowed=f"{', '.join(APPLICATIONS)}, sregym:NAME, or manifests:DIR inside the project",
+            allowed=f"{', '.join(APPLICATIONS)}, sregym:NAME, or manifests:DIR, a directory inside "
+            "the project, relative to its root",
         )
 
 

@@ -234,7 +234,7 @@ class Study:
     id: str
     title: str
     file: PurePosixPath  # audits/<id>/study.yaml, relative to the project root
-    application: str  # "demo:social-network"
+    application: str  # "demo:social-network", "manifests:apps/shop"
     namespace: str
     target: Target
     fault: str  # "delete-service-and-recycle-pods"
@@ -248,6 +248,9 @@ class Study:
     predictions: Predictions | None
     frozen: Mapping[str, PurePosixPath]  # role -> file whose bytes a registration covers
     benchmark: BenchmarkPins | None = None
+    manifests: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # the application's objects, where files give them
 
     def oracle(self, oracle_id: str) -> OracleSpec:
         """The oracle of that id. Raises KeyError: callers pass ids from `cells`."""

@@ -15,7 +15,16 @@ from yaml import events
 from pytest_sremut.errors import InputError
 from pytest_sremut.study.scalars import AmbiguousScalarError, plain
 
-__all__ = ["MAX_DEPTH", "MAX_NODES", "Builder", "Place", "Step", "dotted_path", "input_error"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "Builder",
+    "Document",
+    "Place",
+    "Step",
+    "dotted_path",
+    "input_error",
+]
 
 MAX_DEPTH: Final = 32
 MAX_NODES: Final = 50_000
@@ -74,12 +83,21 @@ class _Anchored(NamedTuple):
     height: int
 
 
+class Document(NamedTuple):
+    """A finished document, and the places of its values."""
+
+    value: Any
+    places: dict[tuple[Step, ...], Place]
+
+
 @dataclass(slots=True)
 class Builder:
-    """Turns events into values; keeps every bound."""
+    """Turns events into values; keeps every bound, those of size over all documents together."""
 
     file: PurePosixPath
+    several: bool = False  # documents are allowed
     documents: int = 0
+    finished: list[Document] = field(default_factory=list)
     root: Any = None
     nodes: int = 0
     open: list[_Open] = field(default_factory=list)
@@ -90,8 +108,11 @@ class Builder:
         match event:
             case events.DocumentStartEvent():
                 self.documents += 1
-                if self.documents > 1:
+                if self.documents > 1 and not self.several:
                     self._refuse(event, found="a second document", allowed="one document")
+                self.root, self.places, self.anchors = None, {}, {}
+            case events.DocumentEndEvent():
+                self.finished.append(Document(self.root, self.places))
             case events.ScalarEvent():
                 self._scalar(event)
             case events.AliasEvent():
@@ -103,7 +124,7 @@ class Builder:
             case events.MappingEndEvent() | events.SequenceEndEvent():
                 self._end()
             case _:
-                pass  # stream start and end, document end
+                pass  # stream start and end
 
     # -- events ------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """A YAML file as plain JSON values, every one with the place where it stands.
 
-Rules kept here: one document, UTF-8, mappings with text keys and no key twice, no tags, scalars
-with one meaning (`scalars`), and bounds on size, depth and on what aliases expand to. The value
-is built from the parser's events, so a bound is enforced before anything grows. Whatever the
-bytes, the only error that leaves is `InputError`.
+Rules kept here: one document (where a file may hold several, each as if it stood alone), UTF-8,
+mappings with text keys and no key twice, no tags, scalars with one meaning (`scalars`), and bounds
+on size, depth and on what aliases expand to. The value is built from the parser's events, so a
+bound is enforced before anything grows. Whatever the bytes, the only error that leaves is
+`InputError`.
 """
 
 from __future__ import annotations
@@ -17,16 +18,34 @@ from typing import Any, Final
 import yaml
 
 from pytest_sremut.errors import InputError
-from pytest_sremut.study.yamlevents import MAX_DEPTH, MAX_NODES, Builder, Place, Step, input_error
+from pytest_sremut.study.yamlevents import (
+    MAX_DEPTH,
+    MAX_NODES,
+    Builder,
+    Document,
+    Place,
+    Step,
+    input_error,
+)
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_NODES", "Place", "YamlFile", "parse_yaml", "read_yaml"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "Place",
+    "YamlFile",
+    "parse_documents",
+    "parse_yaml",
+    "read_documents",
+    "read_yaml",
+]
 
 MAX_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlFile:
-    """A parsed file.
+    """A parsed file, or one document of it.
 
     `places` maps the path of every value (keys and indices from the root) to its place; what an
     alias stands for has the alias's place.
@@ -57,8 +76,31 @@ def read_yaml(root: Path, file: PurePosixPath) -> YamlFile:
     return parse_yaml(_read(root, file), file)
 
 
+def read_documents(root: Path, file: PurePosixPath) -> tuple[YamlFile, ...]:
+    """Read every document of `file`; see `read_yaml` and `parse_documents`."""
+    return parse_documents(_read(root, file), file)
+
+
 def parse_yaml(data: bytes, file: PurePosixPath) -> YamlFile:
     """Parse the bytes of a file; `file` only names it in errors. Raises InputError."""
+    (source,) = _parsed(data, file, several=False)
+    return source
+
+
+def parse_documents(data: bytes, file: PurePosixPath) -> tuple[YamlFile, ...]:
+    """Parse a file that may hold several documents; empty ones are left out. Raises InputError."""
+    return tuple(one for one in _parsed(data, file, several=True) if one.value is not None)
+
+
+def _parsed(data: bytes, file: PurePosixPath, *, several: bool) -> list[YamlFile]:
+    digest = hashlib.sha256(data).hexdigest()
+    return [
+        YamlFile(file=file, value=one.value, sha256=digest, places=one.places)
+        for one in _documents(data, file, several=several)
+    ]
+
+
+def _documents(data: bytes, file: PurePosixPath, *, several: bool) -> list[Document]:
     if len(data) > MAX_BYTES:
         raise InputError(
             file=str(file), found=f"{len(data)} bytes", allowed=f"at most {MAX_BYTES} bytes"
@@ -72,7 +114,7 @@ def parse_yaml(data: bytes, file: PurePosixPath) -> YamlFile:
             found=f"byte 0x{data[error.start]:02x} that is not UTF-8",
             allowed="UTF-8 text",
         ) from None
-    builder = Builder(file)
+    builder = Builder(file, several=several)
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             builder.take(event)
@@ -97,8 +139,7 @@ def parse_yaml(data: bytes, file: PurePosixPath) -> YamlFile:
         ) from None
     if builder.documents == 0:
         raise InputError(file=str(file), found="an empty file", allowed="one document")
-    digest = hashlib.sha256(data).hexdigest()
-    return YamlFile(file=file, value=builder.root, sha256=digest, places=builder.places)
+    return builder.finished
 
 
 def _read(root: Path, file: PurePosixPath) -> bytes:

@@ -30,7 +30,7 @@ OPTIONS = (
     f"--sremut-use-namespace={NAMESPACE}",
 )
 _PLURALS = {"ServiceAccount": "/api/v1", "Role": "", "RoleBinding": "", "ClusterRole": "",
-            "ClusterRoleBinding": "", "Namespace": "/api/v1"}  # fmt: skip
+            "ClusterRoleBinding": "", "Namespace": "/api/v1", "ConfigMap": "/api/v1"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def _collection(document: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def theirs(directory: Path, *, observe: bool = False) -> Iterator[Theirs]:
+def theirs(directory: Path, *, observe: bool = False, configmaps: bool = False) -> Iterator[Theirs]:
     """Bring it up, with the namespace and what the shipped manifest creates and grants."""
     directory.mkdir(exist_ok=True)
     cluster = embedded.up(directory=directory, name="theirs", images=images())
@@ -87,7 +87,8 @@ def theirs(directory: Path, *, observe: bool = False) -> Iterator[Theirs]:
     made = Theirs(cluster=cluster, kubeconfig=directory / "theirs.yaml", admin=admin)
     try:
         made.post({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        for document in yaml.safe_load_all(manifest(NAMESPACE, observe=observe)):
+        granted = manifest(NAMESPACE, observe=observe, configmaps=configmaps)
+        for document in yaml.safe_load_all(granted):
             made.post(document)
         account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}"
         token = made._call("POST", f"{account}/token", {})["status"]["token"]

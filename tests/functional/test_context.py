@@ -169,6 +169,8 @@ def test_the_command_that_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster", "rbac", "--namespace", "shop", "--observe"]) == 0
     more = capsys.readouterr().out
     assert len(list(yaml.safe_load_all(more))) == len(list(yaml.safe_load_all(least))) + 4
+    assert main(["cluster", "rbac", "--namespace", "shop", "--configmaps"]) == 0
+    assert capsys.readouterr().out == rbac.manifest("shop", configmaps=True)
     assert main(["cluster", "rbac", "--namespace", "Shop"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("sremut: --namespace: found 'Shop'; allowed: up to 63 lower-case")

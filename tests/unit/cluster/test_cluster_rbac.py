@@ -16,8 +16,17 @@ from pytest_sremut.cluster.port import Failed, Right
 from pytest_sremut.errors import UsageError
 
 
+def granted(namespace: str, account: str) -> str:
+    """Everything that can be granted."""
+    return rbac.manifest(namespace, account, observe=True, configmaps=True)
+
+
+def everything(namespace: str) -> list[Right]:
+    return [*rbac.required(namespace, configmaps=True), *rbac.observed(namespace)]
+
+
 def test_the_manifest_creates_what_its_bindings_bind() -> None:
-    documents = list(yaml.safe_load_all(rbac.manifest("shop", "auditor", observe=True)))
+    documents = list(yaml.safe_load_all(granted("shop", "auditor")))
     made = {
         (item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"])
         for item in documents
@@ -25,7 +34,7 @@ def test_the_manifest_creates_what_its_bindings_bind() -> None:
     assert len(made) == len(documents)
     assert ("ServiceAccount", "shop", "auditor") in made
     bindings = [item for item in documents if item["kind"].endswith("Binding")]
-    assert len(bindings) == 4
+    assert len(bindings) == 5
     for item in bindings:
         reference, where = item["roleRef"], item["metadata"].get("namespace", "")
         assert (reference["kind"], where, reference["name"]) in made
@@ -35,14 +44,14 @@ def test_the_manifest_creates_what_its_bindings_bind() -> None:
 
 def test_every_write_lies_in_the_namespace() -> None:
     writes = {"create", "delete", "update", "patch", "deletecollection"}
-    for right in (*rbac.required("shop"), *rbac.observed("shop")):
+    for right in everything("shop"):
         assert right.verb not in writes or right.namespace == "shop", right
         assert "*" not in (right.verb, right.group, right.resource)
         assert right.resource != "secrets"
 
 
 def test_no_right_is_required_twice() -> None:
-    rights = [*rbac.required("shop"), *rbac.observed("shop")]
+    rights = everything("shop")
     assert len(set(rights)) == len(rights)
 
 
@@ -80,6 +89,20 @@ def test_exactly_what_is_missing_is_named() -> None:
     kube.forbidden.add("create namespaces at the cluster scope")
     assert rbac.lacking(kube, "shop") == []
     assert rbac.lacking(kube, "shop", create=True) == ["create namespaces at the cluster scope"]
+
+
+def test_config_maps_are_written_only_where_the_application_has_any() -> None:
+    def of_config_maps(rights: list[Right]) -> set[str]:
+        return {right.verb for right in rights if right.resource == "configmaps"}
+
+    assert of_config_maps(rbac.required("shop")) == {"list"}
+    more = rbac.required("shop", configmaps=True)
+    assert of_config_maps(more) == {"create", "delete", "get", "list", "watch"}
+    assert set(rbac.required("shop")) < set(more)
+    kube = FakeKube()
+    kube.forbidden.add("delete configmaps in namespace shop")
+    assert rbac.lacking(kube, "shop") == []
+    assert rbac.lacking(kube, "shop", configmaps=True) == ["delete configmaps in namespace shop"]
 
 
 def test_a_server_that_does_not_say_is_no_permission() -> None:

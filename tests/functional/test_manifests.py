@@ -1,0 +1,126 @@
+"""An application that is given as files, in a real run: deployed, audited, taken away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import contexts
+import pytest
+from contexts import NAMESPACE
+from quick import HOW, MAIN, make_project, require_clusters, run
+
+from pytest_sremut.cluster import rbac
+from pytest_sremut.cluster.client import load
+from pytest_sremut.cluster.port import Listing
+from pytest_sremut.demo.manifests import deployment, service
+from pytest_sremut.demo.roles import ROLES
+
+APPLICATION = "apps/small"
+SETTINGS: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "settings"},
+    "data": {"settings.json": "{}\n"},
+}
+THEIRS = {**SETTINGS, "metadata": {"name": "theirs", "namespace": NAMESPACE}}
+
+
+def make_small(directory: Path) -> Path:
+    """The main study with one mutant and an application of two Deployments. Its load asks the
+    target itself, for what it answers alone."""
+    project = make_project(directory)
+    study = project / "audits" / MAIN / "study.yaml"
+    text = study.read_text()
+    mix = text[text.index("  mix:\n") : text.index("\nprofiles:")]
+    for old, new in {
+        "instruments: [in-process, isolated]": "instruments: [in-process]",
+        "demo:social-network": f"manifests:{APPLICATION}",
+        f"predictions: audits/{MAIN}/predictions.yaml\n": "only: [MS-M02]\n",
+        "http://nginx-thrift:8080": "http://user-service:9090",
+        mix: "  mix: [{name: health, path: /healthz, weight: 100}]\n",
+    }.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    study.write_text(text)
+    bodies = [SETTINGS]
+    for name in ("user-service", "media-service"):
+        body = deployment(ROLES[name], NAMESPACE)
+        spec = body["spec"]["template"]["spec"]
+        spec["volumes"] = [{"name": "settings", "configMap": {"name": "settings"}}]
+        spec["containers"][0]["volumeMounts"] = [{"name": "settings", "mountPath": "/settings"}]
+        bodies = [body, *bodies, service(ROLES[name], NAMESPACE)]
+    (project / APPLICATION).mkdir(parents=True)
+    (project / APPLICATION / "all.yaml").write_text(
+        "".join(f"---\n{json.dumps(body)}\n" for body in bodies)
+    )
+    return project
+
+
+def test_a_run_by_an_account_that_may_do_the_least(tmp_path: Path) -> None:
+    """Everything of it, on a cluster that is somebody else's: with a ConfigMap of theirs."""
+    require_clusters()
+    with contexts.theirs(tmp_path / "theirs", configmaps=True) as cluster:
+        cluster.post(THEIRS)
+        result = run(
+            make_small(tmp_path / "project"), f"audits/{MAIN}", *HOW["no xdist"], *contexts.OPTIONS,
+            environment=cluster.environment,
+        )  # fmt: skip
+        asked = cluster.asked()
+        client = load(cluster.kubeconfig, contexts.CONTEXT)
+        found = client.list("ConfigMap", NAMESPACE)
+        client.close()
+    (attempt,) = result.attempts()
+    assert attempt["outcome"] == "COMPLETE", result.out
+    assert result.code == pytest.ExitCode.OK, result.out
+    seen = {cell.removeprefix("ms-m02-r01-"): told for cell, (told, _) in result.verdicts().items()}
+    assert seen["faulted-O1"] == "in-process=ACCEPT"
+    assert seen["faulted-O3"] == "in-process=REJECT"
+    contract = [seen[f"{state}-contract"] for state in ("healthy", "faulted", "restored")]
+    assert contract == ["contract=PASS", "contract=REJECT", "contract=PASS"]
+    # What was created is what was taken away, and nothing of anybody else's.
+    assert isinstance(found, Listing)
+    names = {item["metadata"]["name"] for item in found.items}
+    assert "settings" not in names
+    assert "theirs" in names
+    # The rights for ConfigMaps were needed, and were enough.
+    verbs = {
+        verb for verb, _, resource, _, allowed in asked if resource == "configmaps" and allowed
+    }
+    assert (
+        {"create", "delete", "get", "list"}
+        <= verbs
+        <= {
+            one.verb
+            for one in rbac.required(NAMESPACE, configmaps=True)
+            if one.resource == "configmaps"
+        }
+    )
+    # And the record says which files they were.
+    directory = result.directory(attempt)
+    files = json.loads((directory / "attempt.json").read_text())["files"]
+    assert set(files) == {"study", "mutants", "contract", "application/all.yaml"}
+    journal = (directory / "journal.jsonl").read_text().splitlines()
+    facts = [json.loads(line)["facts"] for line in journal]
+    (deployed,) = [one for one in facts if one.get("kind") == "deploy-application"]
+    assert deployed["calls"][0]["object"] == f"ConfigMap {NAMESPACE}/settings"
+    (removed,) = [one for one in facts if one.get("kind") == "remove-application"]
+    gone = {call["object"] for call in removed["calls"]}
+    assert gone == {call["object"] for call in deployed["calls"]}
+
+
+def test_a_mistake_in_a_file_is_told_while_collecting(tmp_path: Path) -> None:
+    project = make_small(tmp_path)
+    (project / APPLICATION / "secret.yaml").write_text(
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter2}\n"
+    )
+    result = run(project, f"audits/{MAIN}", *HOW["no xdist"])
+    assert result.code in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED}
+    assert (
+        f"{APPLICATION}/secret.yaml: kind (line 2, column 7): found text 'Secret'; allowed: "
+        "ConfigMap, Deployment or Service"
+    ) in result.out
+    assert "hunter2" not in result.out
+    assert "Traceback" not in result.out
+    assert not (project / ".sremut").exists()
