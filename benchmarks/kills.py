@@ -47,6 +47,8 @@ from quick import OPTIONS, make_project  # noqa: E402
 from pytest_sremut.cluster.client import KubeClient, load  # noqa: E402
 from pytest_sremut.cluster.port import Listing  # noqa: E402
 from pytest_sremut.cluster.transport import Answer, Transport  # noqa: E402
+from pytest_sremut.demo.manifests import deployment, service  # noqa: E402
+from pytest_sremut.demo.roles import ROLES  # noqa: E402
 from pytest_sremut.engine.capture import restorable  # noqa: E402
 from pytest_sremut.engine.recovery import rebuild  # noqa: E402
 from pytest_sremut.evidence.journal import JournalStatus, read_journal  # noqa: E402
@@ -191,14 +193,43 @@ class Whole:
         return f"{kind}:{1 + int(float(fraction) * (total - 1))}:{when[0]}"
 
 
+def _make_small(project: Path) -> None:
+    """The same studies with an application of two Deployments and a ConfigMap; the load asks the
+    target itself. Every phase and every kind of operation is there, and a tenth of the objects."""
+    bodies: list[dict[str, Any]] = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "settings"},
+            "data": {"settings.json": "{}\n"},
+        }
+    ]
+    for name in ("user-service", "media-service"):
+        bodies += [deployment(ROLES[name], NAMESPACE), service(ROLES[name], NAMESPACE)]
+    directory = _made(project / "apps" / "small")
+    (directory / "all.yaml").write_text("".join(f"---\n{json.dumps(body)}\n" for body in bodies))
+    for study in project.glob("audits/*/study.yaml"):
+        text = study.read_text()
+        mix = text[text.index("  mix:\n") : text.index("\nprofiles:")]
+        for old, new in (
+            ("demo:social-network", "manifests:apps/small"),
+            ("http://nginx-thrift:8080", "http://user-service:9090"),
+            (mix, "  mix: [{name: health, path: /healthz, weight: 100}]\n"),
+        ):
+            text = text.replace(old, new)
+        study.write_text(text)
+
+
 class Bench:
     """One cluster, one project, and the cycles on it."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, *, small: bool) -> None:
         self.directory = directory
         self.name = name
         self.state = directory / "state"
         self.project = make_project(_made(directory / "project"))
+        if small:
+            _make_small(self.project)
         (self.project / "killer.py").write_text(KILLER)
         self.environment = {
             key: value
@@ -617,7 +648,10 @@ def main() -> int:
     parser.add_argument("--instants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, action="append", help="an instant by its index")
-    parser.add_argument("--clusters", type=int, default=1, choices=(1, 2))
+    parser.add_argument(
+        "--small", action="store_true", help="an application of two Deployments instead of 27"
+    )
+    parser.add_argument("--clusters", type=int, default=1, choices=range(1, 9))
     parser.add_argument("--result", type=Path, help="where figures go, as JSON")
     parser.add_argument("--directory", type=Path, help="where to work (default: a temporary one)")
     arguments = parser.parse_args()
@@ -631,7 +665,9 @@ def main() -> int:
     begun = time.monotonic()
     try:
         for number in range(arguments.clusters):
-            benches.append(Bench(_made(directory / f"c{number}"), f"kills-{number}"))
+            benches.append(
+                Bench(_made(directory / f"c{number}"), f"kills-{number}", small=arguments.small)
+            )
         threads = [
             threading.Thread(target=work, args=(bench, plans, done, len(indices)))
             for bench in benches
