@@ -51,6 +51,7 @@ from pytest_sremut.demo.manifests import deployment, service  # noqa: E402
 from pytest_sremut.demo.roles import ROLES  # noqa: E402
 from pytest_sremut.engine.capture import restorable  # noqa: E402
 from pytest_sremut.engine.recovery import rebuild  # noqa: E402
+from pytest_sremut.engine.transitions import Phase  # noqa: E402
 from pytest_sremut.evidence.journal import JournalStatus, read_journal  # noqa: E402
 from pytest_sremut.evidence.load import load_entry  # noqa: E402
 from pytest_sremut.evidence.root import EvidenceRoot  # noqa: E402
@@ -457,6 +458,8 @@ class Bench:
         for entry in EvidenceRoot.existing(evidence).attempts():
             if entry.directory is None or not (entry.directory / "attempt.json").exists():
                 continue  # it died before it said who it is, and before it touched anything
+            if entry.outcome is None and not _touched(entry.directory):
+                continue  # no mark leads there yet: read as DIED, closed by the next session
             if entry.outcome is None:
                 problems.append(f"{entry.run} attempt {entry.attempt} is not closed")
                 continue
@@ -579,6 +582,13 @@ def _where(evidence: Path, *, died_only: bool) -> tuple[str, str]:
     if reading.status is JournalStatus.TORN_TAIL:
         at += " +torn"
     return state.phase.value, at
+
+
+def _touched(attempt: Path) -> bool:
+    """Whether the run had come to where it could write to the cluster."""
+    journal = attempt / "journal.jsonl"
+    entries = read_journal(journal).entries if journal.exists() else ()
+    return rebuild(entries).phase is not Phase.CREATED
 
 
 def _outcomes(evidence: Path) -> list[str]:
