@@ -10,6 +10,7 @@ import process from "node:process";
 
 const newer = [
   /^label "ubuntu-24\.04" is unknown\./,
+  /^reusable workflow call "\$\/[^"@]+" at "uses" is not following the format/,
   /^specifying action "\$\/[^"@]+" in invalid format because ref is missing\./,
 ];
 
