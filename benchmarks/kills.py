@@ -51,7 +51,6 @@ from pytest_sremut.demo.manifests import deployment, service  # noqa: E402
 from pytest_sremut.demo.roles import ROLES  # noqa: E402
 from pytest_sremut.engine.capture import restorable  # noqa: E402
 from pytest_sremut.engine.recovery import rebuild  # noqa: E402
-from pytest_sremut.engine.transitions import Phase  # noqa: E402
 from pytest_sremut.evidence.journal import JournalStatus, read_journal  # noqa: E402
 from pytest_sremut.evidence.load import load_entry  # noqa: E402
 from pytest_sremut.evidence.root import EvidenceRoot  # noqa: E402
@@ -585,10 +584,10 @@ def _where(evidence: Path, *, died_only: bool) -> tuple[str, str]:
 
 
 def _touched(attempt: Path) -> bool:
-    """Whether the run had come to where it could write to the cluster."""
+    """Whether the run had announced a write to the cluster; its mark stood before that."""
     journal = attempt / "journal.jsonl"
     entries = read_journal(journal).entries if journal.exists() else ()
-    return rebuild(entries).phase is not Phase.CREATED
+    return bool(rebuild(entries).operations)
 
 
 def _outcomes(evidence: Path) -> list[str]:
