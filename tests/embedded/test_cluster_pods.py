@@ -248,7 +248,12 @@ def test_readiness_follows_the_probe(pods: Pods) -> None:
 def test_liveness_restarts(pods: Pods) -> None:
     probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
     pods.create("sick", *SLEEPER, livenessProbe=probe)
-    pods.until("sick", lambda pod: pod.status.container_statuses[0].restart_count >= 1, "restart")
+
+    def restarted(pod: Any) -> bool:
+        # None before the kubelet has seen the pod.
+        return any(status.restart_count >= 1 for status in pod.status.container_statuses or [])
+
+    pods.until("sick", restarted, "restart")
 
 
 def test_a_log_can_be_followed(pods: Pods) -> None:
