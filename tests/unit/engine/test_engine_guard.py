@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from engine_world import EngineWorld
+from journal_double import Journal
 from world import NS
 
 from pytest_sremut.cluster.port import Absent, Deleted, ObjectRef
@@ -19,23 +19,6 @@ from pytest_sremut.errors import (
     GuardRefusedError,
 )
 from pytest_sremut.study.canonical import canonical_json, sha256
-
-
-class Journal:
-    """Keeps entries; may be told to fail at one."""
-
-    def __init__(self) -> None:
-        self.entries: list[tuple[str, Mapping[str, Any]]] = []
-        self.fail_at = ""
-
-    def append(self, transition: str, facts: Mapping[str, Any]) -> None:
-        if transition == self.fail_at:
-            raise EvidenceError("disk full")
-        self.entries.append((transition, facts))
-
-    @property
-    def transitions(self) -> list[str]:
-        return [transition for transition, _ in self.entries]
 
 
 @pytest.fixture

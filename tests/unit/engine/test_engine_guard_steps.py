@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from engine_world import EngineWorld
 from hypothesis import given
 from hypothesis import strategies as st
+from journal_double import Journal
 from world import NS
 
 import pytest_sremut.engine
@@ -27,23 +27,6 @@ from pytest_sremut.errors import (
 
 REF = ObjectRef(kind="ConfigMap", namespace=NS, name="a")
 BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-
-
-class Journal:
-    """Keeps entries; may be told to fail at one, before or after it is durable."""
-
-    def __init__(self) -> None:
-        self.entries: list[tuple[str, Mapping[str, Any]]] = []
-        self.fail_at = ""
-
-    def append(self, transition: str, facts: Mapping[str, Any]) -> None:
-        if transition == self.fail_at:
-            raise EvidenceError("disk full")
-        self.entries.append((transition, facts))
-
-    @property
-    def transitions(self) -> list[str]:
-        return [transition for transition, _ in self.entries]
 
 
 class Bench:
