@@ -137,8 +137,10 @@ def parse_delete_options(body: bytes, content_type: str) -> JsonObject:
             value = load_json(body).value
         elif media in ("application/yaml", "text/yaml"):
             value = load_yaml(body).value
+        elif media == PROTOBUF:
+            value = _load_protobuf(body).value
         else:
-            raise unsupported_media_type(PROTOBUF_HELP if media == PROTOBUF else _UNKNOWN_FORMAT)
+            raise unsupported_media_type(_UNKNOWN_FORMAT)
     except SyntaxProblemError as problem:
         raise bad_request(f"couldn't get version/kind; json parse error: {problem}") from None
     if isinstance(value, dict):

@@ -1,11 +1,12 @@
-"""Protobuf bodies of the objects that kubectl makes up itself (``kubectl create ...``).
+"""Protobuf bodies of the objects that kubectl makes up itself (``kubectl create ...``), and of the
+release records and deletions of Helm.
 
 Rules kept here:
 
 * only reading: answers are JSON, which every client takes;
 * a message is read by a table of its fields; a field that the table does not know and that says
   something makes the whole body unreadable (`UnreadableError`) rather than silently smaller;
-* the tables hold what kubectl sends for the kinds in `ROOTS`, no more.
+* the tables hold what these send for the kinds in `ROOTS`, no more.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ ObjectMeta 1 name 2 generateName 3 namespace 4 selfLink 5 uid 6 resourceVersion 
 OwnerReference 1 kind 3 name 4 uid 5 apiVersion 6 controller:bool 7 blockOwnerDeletion:bool
 LabelSelector 1 matchLabels:{} 2 matchExpressions:[]LabelSelectorRequirement
 LabelSelectorRequirement 1 key 2 operator 3 values:[]
+DeleteOptions 1 gracePeriodSeconds:int 2 preconditions:Preconditions 3 orphanDependents:bool
+  4 propagationPolicy 5 dryRun:[] 6 ignoreStoreReadErrorWithClusterBreakingPotential:bool
+Preconditions 1 uid 2 resourceVersion
 Namespace 1 metadata:ObjectMeta 2 spec:NamespaceSpec 3 status:NamespaceStatus
 NamespaceSpec 1 finalizers:[]
 NamespaceStatus 1 phase
@@ -128,6 +132,7 @@ ROOTS = frozenset(
         "ClusterRoleBinding",
         "ConfigMap",
         "CronJob",
+        "DeleteOptions",
         "Deployment",
         "HorizontalPodAutoscaler",
         "Job",

@@ -202,3 +202,53 @@ def test_kubectl_port_forward(cluster: EmbeddedCluster, tmp_path: Path, which: s
         forward.terminate()
         forward.communicate()
     pods.api.api_client.close()
+
+
+CHART = {
+    "Chart.yaml": "apiVersion: v2\nname: stall\nversion: 0.1.0\n",
+    "templates/all.yaml": """\
+apiVersion: v1
+kind: Service
+metadata: {name: {{ .Release.Name }}}
+spec: {selector: {app: stall}, ports: [{port: {{ .Values.port }}}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}}
+data: {port: "{{ .Values.port }}"}
+""",
+}
+
+
+def test_helm(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    """Its release records are Secrets that it sends, and deletes, as protobuf."""
+    helm = place("helm", "bin", "helm")
+    for name, text in CHART.items():
+        file = tmp_path / "stall" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def run(*arguments: str) -> str:
+        ran = subprocess.run(
+            [str(helm), *arguments, "--namespace", "default"],
+            env=environment(cluster, tmp_path),
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    def port() -> int:
+        return int(core(cluster).read_namespaced_service("fair", "default").spec.ports[0].port)
+
+    chart = str(tmp_path / "stall")
+    assert "STATUS: deployed" in run("install", "fair", chart, "--set", "port=80")
+    assert port() == 80
+    assert "REVISION: 2" in run("upgrade", "fair", chart, "--set", "port=81")
+    assert port() == 81
+    assert [row["name"] for row in json.loads(run("list", "-o", "json"))] == ["fair"]
+    run("rollback", "fair", "1")
+    assert port() == 80
+    assert "uninstalled" in run("uninstall", "fair")
+    assert json.loads(run("list", "--all", "-o", "json")) == []
+    left = core(cluster).list_namespaced_secret("default", label_selector="owner=helm").items
+    assert left == []

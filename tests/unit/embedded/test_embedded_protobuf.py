@@ -66,6 +66,19 @@ def test_quantities_in_maps() -> None:
     assert value["spec"] == {"hard": {"pods": "2"}}
 
 
+def test_a_deletion_as_helm_sends_it() -> None:
+    raw = number(1, 0) + text(2, text(1, b"uid-1")) + text(4, b"Background") + text(5, b"All")
+    assert read(body(b"DeleteOptions", raw, b"policy/v1")) == {
+        "kind": "DeleteOptions",
+        "apiVersion": "policy/v1",
+        "gracePeriodSeconds": 0,
+        "preconditions": {"uid": "uid-1"},
+        "propagationPolicy": "Background",
+        "dryRun": ["All"],
+    }
+    assert read(body(b"DeleteOptions", b"")) == {"kind": "DeleteOptions", "apiVersion": "v1"}
+
+
 def test_fields_that_say_nothing_are_passed_over() -> None:
     raw = text(1, META) + text(2, text(24, b"") + number(39, 0))
     assert read(body(b"Service", raw))["metadata"] == {"name": "x"}
