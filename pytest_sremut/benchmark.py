@@ -50,6 +50,8 @@ def differences(study: Study, settings: Settings) -> list[str]:
         return []
     try:
         checkout = _checkout(settings, study.benchmark.name)
+        if study.deployer:
+            checkout.layout.application(study.deployer)
         return checkout.differences(study.benchmark, checkout.graded(study))
     except SremutError as error:
         return [str(error)]

@@ -19,6 +19,7 @@ from pytest_sremut.cluster.waiting import (
     pods_gone,
     wait_for,
 )
+from pytest_sremut.engine import deployer
 from pytest_sremut.engine.guard import OperationKind, captured
 from pytest_sremut.engine.images import image_of
 from pytest_sremut.engine.labels import OWNER_LABEL
@@ -52,10 +53,7 @@ def manifests_of(application: str, namespace: str, image: str) -> list[dict[str,
         from pytest_sremut.demo.manifests import manifests
 
         return manifests(namespace, image=image)
-    raise UsageError(
-        f"application: found {application!r}; allowed: demo:social-network, or manifests:DIR "
-        "(a benchmark's own deployer is not run)"
-    )
+    raise UsageError(f"application: found {application!r}; allowed: demo:social-network")
 
 
 def listed(read: Listing | Failed) -> Objects:
@@ -76,6 +74,13 @@ def deploy(ctx: RunContext) -> None:
     """
     ctx.tell("deploying")
     _ensure_namespace(ctx)
+    replicas = _deploy_ours(ctx) if not ctx.study.deployer else _deploy_theirs(ctx)
+    stable(ctx, replicas, gone=(), timeout=ctx.protocol.deploy_timeout)
+    ctx.baseline = _replicas(ctx)
+
+
+def _deploy_ours(ctx: RunContext) -> dict[str, int]:
+    """Create the objects that ship with the product or stand in files; their replicas."""
     bodies = ctx.study.manifests or manifests_of(
         ctx.study.application, ctx.namespace, image_of(ctx.protocol, "demo")
     )
@@ -84,13 +89,21 @@ def deploy(ctx: RunContext) -> None:
         bodies,
         note=lambda seen: ctx.application.append(captured(seen.body)),
     )
-    replicas = {
+    return {
         body["metadata"]["name"]: body["spec"].get("replicas", 1)
         for body in bodies
         if body["kind"] == "Deployment"
     }
-    stable(ctx, replicas, gone=(), timeout=ctx.protocol.deploy_timeout)
-    ctx.baseline = {
+
+
+def _deploy_theirs(ctx: RunContext) -> dict[str, int]:
+    deployer.deploy(ctx)
+    return _replicas(ctx)
+
+
+def _replicas(ctx: RunContext) -> dict[str, int]:
+    """Deployment -> the replicas that are wanted of it now."""
+    return {
         item["metadata"]["name"]: item["spec"]["replicas"]
         for item in listed(ctx.api.list("Deployment", ctx.namespace))
     }
@@ -191,13 +204,21 @@ _OWN_KINDS: Final[tuple[Kind, ...]] = ("Deployment", "Service", "Job", "Pod")
 def remove(ctx: RunContext) -> None:
     """Delete every object that this attempt deployed, by UID, and wait until its pods are gone.
 
+    What a benchmark deployed, its own code takes away first.
+
     The namespace stays: we delete no namespaces.
     """
     ctx.tell("removing the application")
     remove_temporary(ctx)
     deployed = list(ctx.application)
-    ctx.guard.delete(OperationKind.REMOVE_APPLICATION, deployed, propagation="Background")
+    if ctx.deployed_by_benchmark:
+        deployer.remove(ctx)
+    if ctx.application:
+        ctx.guard.delete(
+            OperationKind.REMOVE_APPLICATION, ctx.application, propagation="Background"
+        )
     ctx.application = []
+    ctx.deployed_by_benchmark = False
 
     def nothing_left(items: Objects) -> str:
         names = ", ".join(item["metadata"]["name"] for item in items[:3])

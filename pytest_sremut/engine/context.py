@@ -73,6 +73,9 @@ class RunContext:
     surroundings: Fingerprint | None = None  # before anything was touched
     operator: Operator | None = None  # runs a benchmark's injector, where the fault is one
     operations: int = 0  # how often it was asked
+    deployer: Operator | None = None  # runs a benchmark's deployment, where it deploys
+    deployed_by_benchmark: bool = False  # it began to, and was not asked to take it away since
+    deployments: int = 0  # how often it was asked for anything
     captured: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     """(oracle, instrument) -> what `capture_baseline()` of a benchmark's class changed in it."""
 

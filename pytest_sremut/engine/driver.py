@@ -144,6 +144,7 @@ class Driver:
             keep_aside=keep_aside,
         )
         self._ctx.operator = instruments.operator(self._ctx.fault)
+        self._ctx.deployer = instruments.deployer(study)
         attempt.journal.append(
             Phase.CREATED.value, {"mutant": run.mutant, "study": study.file.as_posix()}
         )
@@ -438,7 +439,7 @@ class Driver:
             self._stop_sampler()
         except SremutError as error:  # a sample that could not be kept leaves nothing mutated
             self._facts["sampler"] = told(error)
-        if ctx.application or ctx.temporary:
+        if ctx.application or ctx.temporary or ctx.deployed_by_benchmark:
             application.remove(ctx)
 
     def _blocked(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pytest_sremut.cluster.port import Absent, Failed, ObjectRef, Present
 from pytest_sremut.engine.application import listed, stable
-from pytest_sremut.engine.grading import request_for
+from pytest_sremut.engine.asking import request_for
 from pytest_sremut.engine.guard import OperationKind, captured
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import ClusterUnavailableError, HarnessError

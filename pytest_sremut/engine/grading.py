@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_sremut.cluster.port import ObjectRef
 from pytest_sremut.cluster.waiting import Objects, WaitTimeoutError, wait_for
 from pytest_sremut.engine.application import listed
+from pytest_sremut.engine.asking import request_for
 from pytest_sremut.engine.fingerprint import Fingerprint, changes, fingerprint
 from pytest_sremut.engine.guard import Captured
 from pytest_sremut.engine.instruments import InstrumentSet
@@ -29,7 +30,7 @@ from pytest_sremut.evidence.redaction import redact_value, scrub_text
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.instruments import Instrument
 from pytest_sremut.oracles.port import Raised, Reading
-from pytest_sremut.oracles.request import OracleNode, ReadingRequest, oracle_tree
+from pytest_sremut.oracles.request import ReadingRequest, oracle_tree
 from pytest_sremut.study.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ __all__ = [
     "abandoned_probes",
     "barrier",
     "read_oracles",
-    "request_for",
     "unreachable",
 ]
 
@@ -194,24 +194,3 @@ def _diagnosed(instrument: BenchmarkInstrument, request: ReadingRequest) -> Mapp
             "calls": [],
         }
     return {**redact_value(told)}
-
-
-def request_for(ctx: RunContext, oracle: OracleNode, *, timeout: float) -> ReadingRequest:
-    """What an instrument is told: where the application is, and what was known while it was well.
-
-    Args:
-        ctx: The run.
-        oracle: Which grader; for an injector its name alone.
-        timeout: Hard limit, in seconds.
-    """
-    return ReadingRequest(
-        oracle=oracle,
-        kubeconfig=str(ctx.cluster.kubeconfig),
-        context=ctx.cluster.context,
-        cluster_uid=ctx.cluster_uid,
-        namespace=ctx.namespace,
-        target=ctx.study.target,
-        baseline=dict(ctx.baseline),
-        timeout=timeout,
-        benchmark=ctx.study.benchmark,
-    )

@@ -218,7 +218,13 @@ class Guard:
         return results
 
     def foreign(
-        self, kind: OperationKind, *, refs: Sequence[ObjectRef], call: str, act: Callable[[], _T]
+        self,
+        kind: OperationKind,
+        *,
+        refs: Sequence[ObjectRef],
+        call: str,
+        act: Callable[[], _T],
+        found: Callable[[], Sequence[Captured]] = tuple,
     ) -> _T:
         """Let code that is not ours write: on the right cluster, between an intent and a receipt.
 
@@ -229,18 +235,23 @@ class Guard:
             refs: The objects that it is expected to write.
             call: What it does, in words, for the intent.
             act: Runs it; may raise, which leaves the intent without a receipt.
+            found: Asked afterwards what it made that could not be named beforehand.
         """
         intent = self._intend(kind, [Call(ref=ref, call=call) for ref in refs])
         result = self._dispatch(intent, act)
-        self._settle(
-            intent,
-            [
-                {"object": str(ref), "observed": "absent"}
-                if isinstance(seen, Absent)
-                else {"object": str(ref), "observed": "present", "uid": uid_of(seen)}
-                for ref, seen in zip(refs, self._observe(refs), strict=True)
-            ],
-        )
+        seen_now = zip(refs, self._observe(refs), strict=True)
+        named = [
+            {"object": str(ref), "observed": "absent"}
+            if isinstance(seen, Absent)
+            else {"object": str(ref), "observed": "present", "uid": uid_of(seen)}
+            for ref, seen in seen_now
+        ]
+        made = [
+            {"object": str(item.ref), "observed": "present", "uid": item.uid}
+            for item in found()
+            if item.ref not in refs
+        ]
+        self._settle(intent, [*named, *made])
         return result
 
     def reconcile(self) -> None:

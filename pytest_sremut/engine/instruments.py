@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_sremut.engine.preflight import PreflightCheck
 from pytest_sremut.errors import HarnessError, UsageError
+from pytest_sremut.oracles.benchmark.deployer import BenchmarkDeployer
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.instruments import InProcess, Instrument, Isolated
 from pytest_sremut.study.names import Instrument as Name
@@ -69,16 +70,30 @@ class InstrumentSet:
                 )
         if study.needs_benchmark(protocol.profile) and study.benchmark is not None:
             yield self._checkout(study)
+        if study.deployer:
+            problem = self._deploying(study)
+            yield PreflightCheck(
+                name="deployer", holds=not problem, observed=problem or study.application
+            )
 
     def operator(self, fault: str) -> BenchmarkInstrument | None:
         """The instrument that runs a benchmark's injector; the benchmark's own interpreter first.
 
         None where the fault is one of ours or no benchmark is here.
         """
-        if ":" not in fault:
+        return self._benchmark() if ":" in fault else None
+
+    def deployer(self, study: Study) -> BenchmarkDeployer | None:
+        """What runs the benchmark's deployment of a study's application.
+
+        None where the application is one of ours or no benchmark is here.
+        """
+        instrument = self._benchmark()
+        if not study.deployer or study.benchmark is None or instrument is None:
             return None
-        found = (self._known.get(name.value) for name in (Name.PINNED, Name.OWN))
-        return next((item for item in found if isinstance(item, BenchmarkInstrument)), None)
+        with contextlib.suppress(UsageError):  # told by `checks`
+            return instrument.deployer(study.benchmark.name)
+        return None
 
     def get(self, name: str) -> Instrument:
         """The instrument of that name. Raises UsageError."""
@@ -92,6 +107,20 @@ class InstrumentSet:
         """End every instrument's processes."""
         for instrument in self._known.values():
             instrument.close()
+
+    def _benchmark(self) -> BenchmarkInstrument | None:
+        found = (self._known.get(name.value) for name in (Name.PINNED, Name.OWN))
+        return next((item for item in found if isinstance(item, BenchmarkInstrument)), None)
+
+    def _deploying(self, study: Study) -> str:
+        """Why the benchmark cannot deploy here; empty where nothing speaks against it."""
+        deployer = self.deployer(study)
+        if deployer is None or study.benchmark is None:
+            return f"no benchmark is here that deploys {study.application}; pass {_PASS['own']}"
+        try:
+            return deployer.problem(study.benchmark, study.deployer)
+        except UsageError as error:
+            return str(error)
 
     def _checkout(self, study: Study) -> PreflightCheck:
         assert study.benchmark is not None

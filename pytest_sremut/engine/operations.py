@@ -39,6 +39,8 @@ class OperationKind(StrEnum):
     KILL_PODS = "kill-pods"
     BENCHMARK_INJECT = "benchmark-inject"
     BENCHMARK_RECOVER = "benchmark-recover"
+    BENCHMARK_DEPLOY = "benchmark-deploy"
+    BENCHMARK_REMOVE = "benchmark-remove"
 
 
 class Captured:

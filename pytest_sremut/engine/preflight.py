@@ -98,7 +98,9 @@ def _rights(ctx: RunContext, found: Present | Absent | Failed) -> Iterator[Prefl
     """
     if ctx.cluster.facts().kind != "context":
         return
-    holds = any(body["kind"] == "ConfigMap" for body in ctx.study.manifests)
+    holds = bool(ctx.study.deployer) or any(
+        body["kind"] == "ConfigMap" for body in ctx.study.manifests
+    )
     create = isinstance(found, Absent)
     missing = lacking(ctx.api, ctx.namespace, create=create, configmaps=holds)
     if isinstance(missing, Failed):

@@ -39,6 +39,7 @@ Task = Callable[[ReadingRequest, Mapping[str, Any]], dict[str, Any]]
 READ: Final = "read"
 """The task whose result is `{"reading": ...}`, and whose process may end early: an ERROR."""
 
+_OF_AN_ORACLE: Final = frozenset({READ, "capture", "diagnose"})
 _KEPT: Final = 1 << 20  # bytes of each of the oracle's streams
 _LARGEST_RETURNED: Final = 8 << 20
 
@@ -119,12 +120,12 @@ def _run(
         on_watched=parent_spoke,
     )
     try:
-        answer = _conclude(request, ended)
+        answer = _conclude(request, ended, _named(request, message))
     except HarnessError as error:
-        return {"harness": f"oracle {request.oracle.id}: {error}"}
+        return {"harness": f"{_named(request, message)}: {error}"}
     if "exited" in answer:
         if message["type"] != READ:
-            return {"harness": f"oracle {request.oracle.id}: {answer['exited']}"}
+            return {"harness": f"{_named(request, message)}: {answer['exited']}"}
         elapsed = time.monotonic() - begun
         reading = _exited(
             request,
@@ -150,7 +151,7 @@ def _perform(task: Task, request: ReadingRequest, message: Mapping[str, Any]) ->
     except GuardRefusedError as error:
         return {"refused": str(error)}
     except HarnessError as error:
-        return {"harness": f"oracle {request.oracle.id}: {error}"}
+        return {"harness": f"{_named(request, message)}: {error}"}
     except (Exception, KeyboardInterrupt) as error:  # the oracle's own are in the reading
         return {"harness": f"the oracle's process: {type(error).__name__}: {error}"}
     finally:
@@ -173,10 +174,15 @@ def _flush(streams: Iterable[io.TextIOWrapper]) -> None:
             stream.flush()
 
 
-def _conclude(request: ReadingRequest, ended: Ended) -> dict[str, Any]:
+def _named(request: ReadingRequest, message: Mapping[str, Any]) -> str:
+    """What a failure is about: an oracle, or what else a benchmark's code was asked to do."""
+    task = message["type"]
+    return f"{'oracle' if task in _OF_AN_ORACLE else task} {request.oracle.id}"
+
+
+def _conclude(request: ReadingRequest, ended: Ended, name: str) -> dict[str, Any]:
     """The task's answer, a `harness` message, or `exited` where it ended by itself without one."""
     out, err, result = ended.outputs
-    name = f"oracle {request.oracle.id}"
     messages = list(framing.FrameReader().feed(result[0]))
     if messages:
         answer = messages[0]

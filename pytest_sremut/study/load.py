@@ -112,17 +112,20 @@ def _check_application(source: YamlFile) -> None:
     name: str = source.value["application"]
     scheme, _, rest = name.partition(":")
     path = PurePosixPath(rest)
-    fine = {
-        "demo": name in APPLICATIONS,
-        "sregym": "/" not in rest,
-        "manifests": not path.is_absolute() and ".." not in path.parts,
-    }[scheme]
+    match scheme:
+        case "demo":
+            fine = name in APPLICATIONS
+        case "manifests":
+            fine = not path.is_absolute() and ".." not in path.parts
+        case _:
+            pinned = source.value.get("benchmark", {}).get("name")
+            fine = scheme == pinned and "/" not in rest
     if not fine:
         raise source.error(
             ("application",),
             found=name,
-            allowed=f"{', '.join(APPLICATIONS)}, sregym:NAME, or manifests:DIR, a directory inside "
-            "the project, relative to its root",
+            allowed=f"{', '.join(APPLICATIONS)}, BENCHMARK:NAME of the benchmark that is pinned, "
+            "or manifests:DIR, a directory inside the project, relative to its root",
         )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from pytest_sremut.study.names import Instrument
+from pytest_sremut.study.names import OWN_APPLICATIONS, Instrument
 from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, State, Verdict
 
 __all__ = [
@@ -234,7 +234,7 @@ class Study:
     id: str
     title: str
     file: PurePosixPath  # audits/<id>/study.yaml, relative to the project root
-    application: str  # "demo:social-network", "manifests:apps/shop"
+    application: str  # "demo:social-network", "manifests:apps/shop", "sregym:social_network"
     namespace: str
     target: Target
     fault: str  # "delete-service-and-recycle-pods"
@@ -274,7 +274,13 @@ class Study:
         protocol = self.profiles.get(profile)
         return (protocol.fault if protocol else "") or self.fault
 
+    @property
+    def deployer(self) -> str:
+        """Name of the application that the benchmark's own code deploys; empty where we do it."""
+        scheme, _, name = self.application.partition(":")
+        return "" if scheme in OWN_APPLICATIONS else name
+
     def needs_benchmark(self, profile: str) -> bool:
         """Whether anything is taken from a benchmark's checkout under this profile."""
         graded = any(Instrument(name).of_benchmark for o in self.oracles for name in o.instruments)
-        return graded or ":" in self.fault_of(profile)
+        return graded or bool(self.deployer) or ":" in self.fault_of(profile)

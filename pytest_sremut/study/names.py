@@ -12,6 +12,7 @@ from typing import Final
 __all__ = [
     "ALL_OF",
     "APPLICATIONS",
+    "OWN_APPLICATIONS",
     "RESERVED_ORACLE_IDS",
     "Check",
     "Circumstance",
@@ -25,7 +26,10 @@ __all__ = [
 ]
 
 APPLICATIONS: Final = ("demo:social-network",)
-"""Applications that ship with the product; `sregym:NAME` and `manifests:DIR` are open forms."""
+"""Applications that ship with the product; `BENCHMARK:NAME` and `manifests:DIR` are open forms."""
+
+OWN_APPLICATIONS: Final = frozenset({"demo", "manifests"})
+"""What stands before the colon of an application that we deploy; else a benchmark's name."""
 
 ALL_OF: Final = "all-of"
 """`use` of the oracle that accepts where every oracle in its `of` accepts."""

@@ -14,6 +14,8 @@ sys.path.insert(0, str(ROOT / "tests" / "unit" / "support"))
 
 from minibench import make_checkout, pins_of
 
+from pytest_sremut.demo.manifests import manifests
+
 STUDY = "minibench_study"
 SUPPORT = str(ROOT / "tests" / "unit" / "support")
 CONFTEST = f"""\
@@ -51,9 +53,12 @@ def make_bench_project(
     instruments: str = "[own, pinned]",
     profile: str = PROFILE,
     probes: Sequence[Mapping[str, str]] = (),
+    application: str = "",
 ) -> Path:
-    """The project; its checkout is `directory / "checkout"`."""
-    checkout = make_checkout(directory / "checkout")
+    """The project; its checkout is `directory / "checkout"`. The benchmark's `application` is the
+    demo's objects, deployed by code of its own."""
+    shop = {"namespace": "social-network", "objects": manifests("social-network")}
+    checkout = make_checkout(directory / "checkout", shop=shop if application else None)
     for name in ("mutants", "contracts"):
         shutil.copytree(ROOT / name, directory / name)
     text = (ROOT / "audits" / MAIN / "study.yaml").read_text()
@@ -75,6 +80,8 @@ def make_bench_project(
     )
     text = text.replace(MAIN, STUDY).replace("repetitions: 3", "repetitions: 1")
     text = text.replace(f"contracts/{STUDY}", f"contracts/{MAIN}")
+    if application:
+        text = text.replace("demo:social-network", f"minibench:{application}")
     place = directory / "audits" / STUDY
     place.mkdir(parents=True)
     (place / "study.yaml").write_text(text)

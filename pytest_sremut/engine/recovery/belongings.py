@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.cluster.port import Absent, Failed, Present
-from pytest_sremut.engine import fault
+from pytest_sremut.engine import deployer, fault
 from pytest_sremut.engine.capture import CapturedTarget, restorable
 from pytest_sremut.engine.foreign import as_applied
 from pytest_sremut.engine.grading import abandoned_probes
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["captured_body", "gather", "settle_target"]
 
 _APPLICATION = frozenset({OperationKind.DEPLOY_APPLICATION, OperationKind.RESTORE_TARGET})
+_SHOWN = 5
 _OURS = _APPLICATION | {OperationKind.CREATE_MUTANT, OperationKind.CREATE_OWN_POD}
 
 
@@ -67,9 +68,46 @@ def gather(ctx: RunContext, state: RunState) -> None:
     for creation in creations:
         for body in _mine(creation, there):
             _take(ctx, creation.operation.kind, captured(body))
+    _gather_deployed(ctx, state)
     if ctx.application or state.operations:
         known = {item.uid for item in ctx.temporary}
         ctx.temporary += [pod for pod in abandoned_probes(ctx) if pod.uid not in known]
+
+
+def _gather_deployed(ctx: RunContext, state: RunState) -> None:
+    """What a benchmark deployed, by the UIDs that were noted when it had.
+
+    Raises:
+        BlockedError: It was interrupted, and the namespace is not empty: what it made cannot be
+            told from what others made.
+    """
+    for operation in state.operations:
+        if operation.kind is not OperationKind.BENCHMARK_DEPLOY:
+            continue
+        there = {item.uid: item for item in deployer.there(ctx)}
+        known = {item.uid for item in ctx.application}
+        effects = state.effects.get(operation.id, ())
+        # A receipt that was written by looking names the target, and nothing else.
+        if effects and not any("conclusion" in effect for effect in effects):
+            noted = {str(effect.get("uid", "")) for effect in effects}
+            ctx.application += [there[uid] for uid in sorted(noted & there.keys() - known)]
+            continue
+        # Of these the preflight had found none.
+        foreign = [
+            item
+            for item in there.values()
+            if item.ref.kind in {"Deployment", "Service"} and item.uid not in known
+        ]
+        if foreign:
+            raise BlockedError(
+                f"the benchmark was interrupted while it deployed {ctx.study.application}: what it "
+                "made cannot be told from what others made",
+                look=(
+                    *(f"object: {item.ref}, UID {item.uid}" for item in foreign[:_SHOWN]),
+                    f"{len(foreign)} objects in namespace {ctx.namespace}: take away what is the "
+                    "benchmark's, by its own means, and recover again",
+                ),
+            )
 
 
 def _mine(

@@ -10,12 +10,13 @@ import ast
 import difflib
 import hashlib
 import re
+import shutil
 import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from pytest_sremut.errors import UsageError
+from pytest_sremut.errors import HarnessError, UsageError
 from pytest_sremut.oracles.benchmark.layout import Layout
 from pytest_sremut.study.model import BenchmarkPins, OracleSpec, Study
 from pytest_sremut.study.names import Instrument
@@ -135,6 +136,27 @@ class Checkout:
             return hashlib.sha256((self.directory / file).read_bytes()).hexdigest()
         except OSError:
             return ""
+
+    def copy_to(self, directory: Path) -> None:
+        """Copy what git tracks, submodules included, into a new directory.
+
+        Raises:
+            HarnessError: Git does not say what that is, or a file of it cannot be copied.
+        """
+        listing = self._git("ls-files", "-z", "--cached", "--recurse-submodules")
+        names = [name for name in listing.stdout.split("\0") if name]
+        if listing.returncode or not names:
+            raise HarnessError(f"{self.directory}: cannot be copied: {listing.stderr.strip()}")
+        try:
+            for name in names:
+                source, copy = self.directory / name, directory / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                if source.is_dir() and not source.is_symlink():
+                    copy.mkdir(exist_ok=True)  # a submodule that was not checked out
+                else:
+                    shutil.copy2(source, copy, follow_symlinks=False)
+        except OSError as error:
+            raise HarnessError(f"{self.directory}: cannot be copied: {error}") from error
 
     # -- what stands in it --------------------------------------------------------------------
 

@@ -14,26 +14,22 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
 from pytest_sremut.oracles.benchmark.checkout import Checkout
+from pytest_sremut.oracles.benchmark.deployer import BenchmarkDeployer
 from pytest_sremut.oracles.benchmark.kubeconfig import write_single_context
+from pytest_sremut.oracles.benchmark.launching import Launcher, checked
 from pytest_sremut.oracles.benchmark.layout import Layout
 from pytest_sremut.oracles.benchmark.turn import Turn
 from pytest_sremut.oracles.port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
-from pytest_sremut.oracles.warm import WarmWorker, allowed_environment
+from pytest_sremut.oracles.warm import WarmWorker
 from pytest_sremut.study.model import BenchmarkPins, Study
-from pytest_sremut.study.names import Imports, Instrument
+from pytest_sremut.study.names import Instrument
 
 __all__ = ["BenchmarkInstrument"]
-
-_WORKER: Final = Path(__file__).with_name("worker.py")
-_START: Final = {Imports.LIGHT.value: 60.0, Imports.FULL.value: 300.0}
-"""Seconds that imports may take: everything that a benchmark depends on is hundreds of packages,
-and some of them ask the network for something while they are imported.
-"""
 
 
 class BenchmarkInstrument:
@@ -57,10 +53,10 @@ class BenchmarkInstrument:
         self.name = kind.value
         self._directory = directory
         self._layouts = layouts
-        self._python = python
-        self._own = kind is Instrument.OWN
         self._checkouts: dict[str, Checkout] = {}
         self._scratch = Path(tempfile.mkdtemp(prefix="sremut-benchmark-"))
+        self._launcher = Launcher(instrument=kind, python=python, scratch=self._scratch)
+        self._deployers: dict[str, BenchmarkDeployer] = {}
         self._worker: WarmWorker | None = None
         self._key: tuple[Any, ...] = ()
         self._lock = threading.Lock()
@@ -165,10 +161,21 @@ class BenchmarkInstrument:
             "apart": "mount namespace" if own else "turn" if layout.private else "nothing to keep",
         }
 
+    def deployer(self, benchmark: str) -> BenchmarkDeployer:
+        """What deploys that benchmark's applications. Raises UsageError."""
+        if benchmark not in self._deployers:
+            scratch = self._scratch / f"deploying-{benchmark}"
+            scratch.mkdir(mode=0o700, exist_ok=True)
+            launcher = replace(self._launcher, scratch=scratch)
+            self._deployers[benchmark] = BenchmarkDeployer(self.checkout(benchmark), launcher)
+        return self._deployers[benchmark]
+
     def close(self) -> None:
         """End the worker and whatever it runs, and remove what was written for it."""
         with self._lock:
             self._stop()
+        for deployer in self._deployers.values():
+            deployer.close()
         if self._turn is not None:
             self._turn.give()
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -181,7 +188,7 @@ class BenchmarkInstrument:
         classes = {node.use: checkout.place(node.use) for node in request.oracle.walk() if node.use}
         with self._lock:
             worker = self._running(pins, frozenset())
-            kubeconfig = self._scratch / "kubeconfig"
+            kubeconfig = self._launcher.kubeconfig
             write_single_context(Path(request.kubeconfig), request.context, kubeconfig)
             own = replace(request, kubeconfig=str(kubeconfig))
             self._count += 1
@@ -192,13 +199,7 @@ class BenchmarkInstrument:
                 # As in `Isolated`: whatever stopped us, no oracle may go on by itself.
                 self._stop()
                 raise
-        if "usage" in answer:
-            raise UsageError(str(answer["usage"]))
-        if "refused" in answer:
-            raise GuardRefusedError(str(answer["refused"]))
-        if "harness" in answer:
-            raise HarnessError(str(answer["harness"]))
-        return answer
+        return checked(answer)
 
     def _may_be_private(self, pins: BenchmarkPins) -> bool:
         """Whether the worker can enter a mount namespace of its own. Raises HarnessError."""
@@ -211,24 +212,11 @@ class BenchmarkInstrument:
             return self._worker
         self._stop()
         layout = self.checkout(pins.name).layout
-        self._worker = WarmWorker(
-            [self._python, "-I", "-B", str(_WORKER)],
-            {
-                **allowed_environment(),
-                # Where a client looks that was made before the cluster was up.
-                "KUBECONFIG": str(self._scratch / "kubeconfig"),
-                "KUBECACHEDIR": str(self._scratch / "kubecache"),
-            },
-            {
-                "instrument": self.name,
-                "path": [entry or str(Path.cwd()) for entry in sys.path] if self._own else [],
-                "checkout": str(self.checkout(pins.name).directory),
-                "layout": layout.to_json(),
-                "light": list(layout.light) if pins.imports == Imports.LIGHT else [],
-                "modules": sorted(modules | _client_module(layout)),
-            },
-            directory=self._scratch,
-            start=_START[pins.imports],
+        self._worker = self._launcher.start(
+            self.checkout(pins.name).directory,
+            layout,
+            imports=pins.imports,
+            modules=modules | _client_module(layout),
         )
         self._key = (*key, modules)
         return self._worker

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from pytest_sremut.errors import UsageError
 
-__all__ = ["SOURCES", "SREGYM", "Call", "Layout"]
+__all__ = ["SOURCES", "SREGYM", "Application", "Call", "Layout"]
 
 SOURCES: Final = (
     "client",
@@ -43,11 +43,45 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """One application that the benchmark deploys with code of its own.
+
+    Args:
+        deployer: `module:Class` of what deploys it.
+        arguments: Keyword argument of its constructor -> one of `SOURCES`.
+        namespace: Attribute of the deployer that says where it deploys; it must be the study's
+            namespace. Empty where it is told by an argument.
+        deploy: How it deploys; returns once everything was applied, sooner or later ready.
+        remove: How it takes the application away. Called before each deployment, too, when
+            nothing of it need be there: what it keeps in kinds of objects that we do not look at
+            (Helm's release records) may have outlived a run that died.
+        needs: Executables that it looks up on PATH.
+    """
+
+    deployer: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+    deploy: Call = Call(method="deploy")
+    remove: Call = Call(method="delete")
+    needs: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Application:
+        """The inverse of `asdict`, for a message of our own."""
+        fields = dict(value)
+        fields["needs"] = tuple(fields["needs"])
+        for name in ("deploy", "remove"):
+            fields[name] = Call(**fields[name])
+        return cls(**fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """One benchmark's seams.
 
     Args:
-        name: What stands before the colon in `use: NAME:CLASS` and `fault: NAME:FAULT`.
+        name: What stands before the colon in `use: NAME:CLASS`, `fault: NAME:FAULT` and
+            `application: NAME:APPLICATION`.
         oracles: Directories of the checkout in which `NAME:CLASS` is looked for.
         path: Directories of the checkout that modules are imported from.
         light: Packages whose `__init__` is left out under light imports.
@@ -65,6 +99,7 @@ class Layout:
         needs: Executables that the injector looks up on PATH.
         private: Shared directories (absolute) in which the injector keeps files under fixed names:
             each session process gets its own view of them, or has to wait for its turn.
+        applications: What `application: NAME:APPLICATION` of a study can name.
         warm: `module:name` to resolve before the first reading, where a library makes what the
             oracles use only when it is first asked for.
     """
@@ -86,6 +121,7 @@ class Layout:
     needs: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     warm: tuple[str, ...] = ()
+    applications: Mapping[str, Application] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises UsageError for a source that does not exist, and a path that is not absolute."""
@@ -94,6 +130,11 @@ class Layout:
             self.injector_arguments,
             self.inject.arguments,
             self.recover.arguments,
+            *(
+                arguments
+                for one in self.applications.values()
+                for arguments in (one.arguments, one.deploy.arguments, one.remove.arguments)
+            ),
         ):
             for name, source in mapping.items():
                 if source not in SOURCES:
@@ -121,7 +162,22 @@ class Layout:
             fields[name] = tuple(fields[name])
         for name in ("inject", "recover"):
             fields[name] = Call(**fields[name])
+        fields["applications"] = {
+            name: Application.from_json(one) for name, one in fields["applications"].items()
+        }
         return cls(**fields)
+
+    def application(self, name: str) -> Application:
+        """How the benchmark deploys an application. Raises UsageError for one it does not have."""
+        if name not in self.applications:
+            raise UsageError(
+                f"application: found {self.name}:{name}; allowed: "
+                + (
+                    ", ".join(f"{self.name}:{one}" for one in sorted(self.applications))
+                    or f"none of {self.name}, whose layout names no application"
+                )
+            )
+        return self.applications[name]
 
 
 SREGYM: Final = Layout(
@@ -137,5 +193,13 @@ SREGYM: Final = Layout(
     needs=("kubectl",),
     private=("/tmp",),  # noqa: S108 - where it keeps what it deleted
     warm=("kubernetes.client:CoreV1Api", "kubernetes.client:AppsV1Api"),
+    applications={
+        "social_network": Application(
+            deployer="sregym.service.apps.social_network:SocialNetwork",
+            namespace="namespace",
+            needs=("kubectl", "helm"),
+        ),
+    },
 )
-"""SREGym. `_inject` and `_recover` are what its own problems call."""
+"""SREGym. `_inject` and `_recover` are what its own problems call. Its applications' `delete` takes
+back what `deploy` made, and `cleanup`, which deletes the namespace, is not called: that is ours."""

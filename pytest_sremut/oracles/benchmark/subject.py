@@ -19,8 +19,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_sremut.errors import HarnessError, UsageError
-from pytest_sremut.oracles.benchmark.layout import Call, Layout
+from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
+from pytest_sremut.oracles.benchmark.layout import Application, Call, Layout
 from pytest_sremut.oracles.benchmark.source import CheckoutImports
 from pytest_sremut.oracles.benchmark.state import difference, reachable, restore, snapshot
 from pytest_sremut.oracles.port import (
@@ -156,6 +156,27 @@ class Subject:
             return getattr(injector, call.method)(**self._filled(call.arguments))
 
         returned = self._guarded(f"{call.method} of {layout.injector}:", act)
+        return {"returned": json_ready(returned), "elapsed": time.perf_counter() - begun}
+
+    def deploy(self, application: Application, call: Call) -> dict[str, Any]:
+        """Let the benchmark deploy an application or take it away. Raises HarnessError.
+
+        Raises:
+            GuardRefusedError: Its code writes to another namespace than the study's.
+        """
+        make = self._imports.find(application.deployer)
+        what = f"{application.deployer}.{call.method}() of"
+        begun = time.perf_counter()
+        deployer = self._guarded(what, lambda: make(**self._filled(application.arguments)))
+        if application.namespace:
+            where = getattr(deployer, application.namespace, None)
+            if where != self._request.namespace:
+                raise GuardRefusedError(
+                    f"{application.deployer} deploys into namespace {where!r}, and the study's is "
+                    f"{self._request.namespace!r}"
+                )
+        arguments = self._filled(call.arguments)
+        returned = self._guarded(what, lambda: getattr(deployer, call.method)(**arguments))
         return {"returned": json_ready(returned), "elapsed": time.perf_counter() - begun}
 
     # -- pieces -------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from typing import Any  # noqa: E402
 
 from pytest_sremut.errors import HarnessError  # noqa: E402
 from pytest_sremut.oracles.benchmark import private  # noqa: E402
-from pytest_sremut.oracles.benchmark.layout import Layout  # noqa: E402
+from pytest_sremut.oracles.benchmark.layout import Application, Layout  # noqa: E402
 from pytest_sremut.oracles.benchmark.source import CheckoutImports  # noqa: E402
 from pytest_sremut.oracles.benchmark.subject import Subject  # noqa: E402
 from pytest_sremut.oracles.request import ReadingRequest  # noqa: E402
@@ -93,6 +93,20 @@ class Worker:
         assert self._layout is not None
         return {"done": subject.operate(self._layout.recover, message["fault"])}
 
+    def deploy(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The benchmark's own deployment of an application."""
+        subject, application = self._subject(request, message), self._application(message)
+        return {"done": subject.deploy(application, application.deploy)}
+
+    def remove(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The benchmark's own removal of it."""
+        subject, application = self._subject(request, message), self._application(message)
+        return {"done": subject.deploy(application, application.remove)}
+
+    def _application(self, message: Mapping[str, Any]) -> Application:
+        assert self._layout is not None
+        return self._layout.application(message["name"])
+
     def _apart(self, request: ReadingRequest, message: Mapping[str, Any]) -> Subject:
         """As `_subject`, in a process with its own view of the directories that are shared."""
         subject = self._subject(request, message)
@@ -128,6 +142,8 @@ def main() -> int:
         "diagnose": worker.diagnose,
         "inject": worker.inject,
         "recover": worker.recover,
+        "deploy": worker.deploy,
+        "remove": worker.remove,
     }
     return serve(worker.warm_up, tasks, instrument=lambda: worker.instrument)
 

@@ -14,6 +14,7 @@ import pytest
 from minibench import MINIBENCH, commit, git, make_checkout, pins_of, request
 
 from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
+from pytest_sremut.oracles.benchmark import launching
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.framing import FrameReader, encode
 from pytest_sremut.oracles.port import Reading
@@ -477,7 +478,7 @@ def test_full_imports_may_take_longer(
             given.append(start)
             super().__init__(["sleep", "60"], {}, {}, start=0.05)
 
-    monkeypatch.setattr(sys.modules[BenchmarkInstrument.__module__], "WarmWorker", Silent)
+    monkeypatch.setattr(launching, "WarmWorker", Silent)
     instrument = make(checkout)
     try:
         with pytest.raises(HarnessError, match=r"the oracle worker said nothing for 0\.05 s"):

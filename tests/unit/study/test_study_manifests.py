@@ -115,7 +115,8 @@ def test_a_registration_covers_the_application(project: Path) -> None:
         ("manifests:nowhere", "nowhere: No such file or directory"),
         (f"manifests:{STUDY}", f"{STUDY}: Not a directory"),
         ("manifests:apps", "directory 'social' in apps"),
-        ("helm:chart", "text 'helm:chart'"),
+        ("helm:chart", "helm:chart"),
+        ("Helm:chart", "text 'Helm:chart'"),
     ],
 )
 def test_a_directory_that_cannot_be_read(project: Path, application: str, found: str) -> None:
@@ -126,9 +127,10 @@ def test_a_directory_that_cannot_be_read(project: Path, application: str, found:
 
 
 def test_a_name_that_says_nothing_of_what_is_allowed_is_told_all_of_it(project: Path) -> None:
-    names_application(project, "helm:chart")
+    names_application(project, "Helm:chart")
     assert refused(project).allowed == (
-        "demo:social-network, sregym:NAME, or manifests:DIR, a directory of the project"
+        "demo:social-network, BENCHMARK:NAME (sregym:social_network), or manifests:DIR, a "
+        "directory of the project"
     )
 
 
@@ -291,7 +293,7 @@ def test_an_image_of_the_demo_has_no_place_here(project: Path) -> None:
     study.write_text(study.read_text().replace("    settle: 60s\n", named))
     error = refused(project)
     assert error.place.startswith("profiles.kind.images.demo (line ")
-    assert error.allowed == "load and probe: manifests name their own images"
+    assert error.allowed == "load and probe: only the demo application takes an image from here"
 
 
 # -- whatever the bytes ----------------------------------------------------------------------------

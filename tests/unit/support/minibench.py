@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kubeconfigs import write_kubeconfig
 
-from pytest_sremut.oracles.benchmark.layout import Call, Layout
+from pytest_sremut.oracles.benchmark.layout import Application, Call, Layout
 from pytest_sremut.oracles.request import OracleNode, ReadingRequest
 from pytest_sremut.study.model import BenchmarkPins, Target
 
@@ -33,12 +35,43 @@ MINIBENCH = Layout(
     injector_arguments={"namespace": "namespace"},
     inject=Call(method="inject", arguments={"fault": "fault", "service": "target"}),
     recover=Call(method="recover", arguments={"fault": "fault", "service": "target"}),
+    applications={
+        name: Application(
+            deployer=f"minibench.apps:{kind}", namespace="place", remove=Call(method="take_away")
+        )
+        for name, kind in (("shop", "Shop"), ("half_a_shop", "HalfAShop"))
+    }
+    | {
+        "leaflet": Application(
+            deployer="minibench.apps:Leaflet",
+            arguments={"place": "namespace"},
+            namespace="place",
+            remove=Call(method="take_away"),
+        ),
+        "stray": Application(
+            deployer="minibench.apps:Leaflet",
+            arguments={"place": "target", "how": "context"},
+            remove=Call(method="take_away"),
+        ),
+        "elsewhere": Application(
+            deployer="minibench.apps:Leaflet",
+            arguments={"place": "target"},
+            namespace="place",
+        ),
+        "unborn": Application(deployer="minibench.unborn:Shop"),
+        "needy": Application(deployer="minibench.apps:Leaflet", needs=("sh", "no-such-program")),
+    },
 )
 
 
-def make_checkout(directory: Path) -> Path:
-    """A repository with the benchmark in it, clean."""
+def make_checkout(directory: Path, *, shop: Mapping[str, Any] | None = None) -> Path:
+    """A repository with the benchmark in it, clean.
+
+    `shop` is what its application consists of: `namespace` and `objects`.
+    """
     shutil.copytree(SOURCE, directory, ignore=shutil.ignore_patterns("__pycache__"))
+    if shop is not None:
+        (directory / "minibench" / "shop.json").write_text(json.dumps(shop))
     git(directory, "init", "-q")
     commit(directory)
     return directory
