@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_sremut.errors import ClusterError, UsageError
+from pytest_sremut.study.verdict import Outcome
 
 if TYPE_CHECKING:
     from pytest_sremut.cluster.lease import DirtyMark, Lease
     from pytest_sremut.cluster.port import Cluster, ClusterIdentity
     from pytest_sremut.engine.recovery import Pending
+    from pytest_sremut.evidence.root import AttemptEntry
     from pytest_sremut.options import Settings
 
 __all__ = ["Place", "recover_before", "recover_leased"]
@@ -59,12 +61,15 @@ def recover_leased(
         EvidenceError: An attempt's evidence cannot be read or written. The mark stays.
     """
     from pytest_sremut.engine.clock import SystemClock
-    from pytest_sremut.engine.recovery import Recoverer
+    from pytest_sremut.engine.recovery import Recoverer, seal_left
 
     mark = lease.dirty()
     pending = list(_pending(mark, place, identity.kube_system_uid))
     if mark is not None and not pending:
-        _check_stale(mark, lease.mark_file, identity.kube_system_uid)
+        entry = _stale(mark, lease.mark_file, identity.kube_system_uid)
+        if entry.directory is not None and entry.outcome is not Outcome.COMPLETE:
+            # A recovery died once it had closed the attempt, and before it had sealed it.
+            seal_left(entry.directory, session=place.session, stop=entry.reason)
     recoverer = Recoverer(
         cluster=cluster,
         identity=identity,
@@ -101,15 +106,20 @@ def _knows(mark: DirtyMark) -> bool:
     return {"evidence", "project", "attempt"} <= mark.facts.keys()
 
 
-def _check_stale(mark: DirtyMark, file: Path, uid: str) -> None:
-    """A mark whose attempt is not to be recovered is stale only if that one had ended well."""
-    from pytest_sremut.engine.recovery import BlockedError, has_put_back
+def _stale(mark: DirtyMark, file: Path, uid: str) -> AttemptEntry:
+    """The attempt of a mark that leads to nothing to be recovered: it had ended well.
+
+    Raises:
+        BlockedError: It had not, or cannot be read.
+    """
+    from pytest_sremut.engine.recovery import BlockedError, put_back
 
     where = "the mark does not say"
     if _knows(mark):
         attempt = Path(mark.facts["attempt"])
-        if has_put_back(attempt, Path(mark.facts["evidence"]), uid):
-            return
+        entry = put_back(attempt, Path(mark.facts["evidence"]), uid)
+        if entry is not None:
+            return entry
         where = f"the evidence of its run is gone, or cannot be read ({attempt})"
     raise BlockedError(
         f"session {mark.session} left the cluster mutated ({mark.note}), and how to put it back "

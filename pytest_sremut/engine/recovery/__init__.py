@@ -1,7 +1,7 @@
 """Putting back what a run left behind whose process died: from its journal, by looking, by UID."""
 
-from pytest_sremut.engine.recovery.attempt import Recovered, Recoverer
-from pytest_sremut.engine.recovery.pending import Pending, has_put_back, pending_attempts
+from pytest_sremut.engine.recovery.attempt import Recovered, Recoverer, seal_left
+from pytest_sremut.engine.recovery.pending import Pending, pending_attempts, put_back
 from pytest_sremut.engine.recovery.rebuild import RunState, rebuild
 from pytest_sremut.engine.recovery.stops import BlockedError
 
@@ -11,7 +11,8 @@ __all__ = [
     "Recovered",
     "Recoverer",
     "RunState",
-    "has_put_back",
     "pending_attempts",
+    "put_back",
     "rebuild",
+    "seal_left",
 ]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.engine import application, fault, gates
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pytest_sremut.engine.recovery.pending import Pending
     from pytest_sremut.evidence.attempt import Attempt
 
-__all__ = ["Recovered", "Recoverer"]
+__all__ = ["Recovered", "Recoverer", "seal_left"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +100,7 @@ class Recoverer:
         self.progress(f"recovering {pending.name}")
         ended = end_of(pending.root, pending.entry)
         if ended is not None and _journaled(pending).over:
+            seal_left(pending.directory, session=self.session, stop=ended.reason)
             return Recovered(attempt=pending.name, outcome=ended.outcome, reason=ended.reason)
         study, run = _study_of(pending)
         resumed = resume(pending.root, pending.entry, clock=self.clock)
@@ -117,7 +118,8 @@ class Recoverer:
                 one.block(blocked)
                 raise blocked from error
             recovered = one.close(ended.reason if ended else "")
-            _seal(resumed, self.session, recovered.reason)
+            stop = ended.reason if ended else recovered.reason
+            seal_left(pending.directory, session=self.session, stop=stop)
             return recovered
         finally:
             resumed.attempt.journal.close()
@@ -282,19 +284,24 @@ class _One:
         self._phase = new
 
 
-def _seal(resumed: Resumed, session: str, stop: str) -> None:
+def seal_left(directory: Path, *, session: str, stop: str) -> None:
     """Seal a sealed session's attempt as partial, under a key of our own: its own key is gone.
 
-    An attempt of the session that recovers is sealed by that session's controller.
+    One of the session that recovers is sealed by that session's controller.
+
+    Args:
+        directory: Of an attempt of which nothing more will be written.
+        session: Who recovers.
+        stop: How the attempt ended.
     """
-    identity = resumed.attempt.identity
-    if identity.sealed is None or identity.session == session or resumed.is_final:
+    identity = identity_of(directory)
+    if not identity.get("sealed") or identity["session"] == session:
         return
     from pytest_sremut.evidence.seal import SessionKey, seal_attempt
+    from pytest_sremut.evidence.seal.attempt import is_sealed
 
-    seal_attempt(
-        resumed.attempt.directory, key=SessionKey.generate(session), partial=True, stop=stop
-    )
+    if not is_sealed(directory):
+        seal_attempt(directory, key=SessionKey.generate(session), partial=True, stop=stop)
 
 
 _NO_FOREIGN_HELP = 2  # a benchmark's own recovery is not asked for: the captured body is put back

@@ -13,7 +13,7 @@ from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot
 from pytest_sremut.evidence.seal.attempt import is_sealed
 from pytest_sremut.study.verdict import Outcome
 
-__all__ = ["Pending", "has_put_back", "pending_attempts"]
+__all__ = ["Pending", "pending_attempts", "put_back"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ def pending_attempts(
                 yield Pending(root=root, entry=entry, directory=entry.directory, project=project)
 
 
-def has_put_back(directory: Path, evidence: Path, cluster_uid: str) -> bool:
-    """Whether an attempt on that cluster ended, and by its journal left nothing to be done there.
+def put_back(directory: Path, evidence: Path, cluster_uid: str) -> AttemptEntry | None:
+    """The attempt on that cluster that ended, and by its journal left nothing to be done there.
 
     Only what can be read counts: a mark that names the attempt is released on it.
     """
@@ -65,9 +65,10 @@ def has_put_back(directory: Path, evidence: Path, cluster_uid: str) -> bool:
         root = EvidenceRoot.existing(evidence)
         entries = [one for one in root.attempts() if one.directory is not None]
         (entry,) = [one for one in entries if one.directory == directory.absolute()]
-        return _of_cluster(directory, cluster_uid) and rebuild(entries_of(root, entry)).over
+        over = _of_cluster(directory, cluster_uid) and rebuild(entries_of(root, entry)).over
     except (EvidenceError, ValueError):
-        return False
+        return None
+    return entry if over else None
 
 
 def _of_cluster(directory: Path, cluster_uid: str) -> bool:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from engine_world import ROOT
-from recovery_world import KilledWorld, Step
+from recovery_world import KilledError, KilledWorld, Step
 
 from pytest_sremut.cluster.lease import Lease
 from pytest_sremut.engine.recovery import BlockedError
 from pytest_sremut.errors import EvidenceError
+from pytest_sremut.evidence.seal import SessionKey
 from pytest_sremut.recovery import Place, recover_leased
 from pytest_sremut.study.verdict import State
 
 STEP = Step(what="api", number=9, when="after")
+SEALED = {
+    "registration": "a" * 64, "revision": 1, "key": SessionKey.generate("died").public,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -37,6 +43,10 @@ def recover(world: KilledWorld, lease: Lease, *evidence: Path) -> list[str]:
     return recover_leased(
         world, world.identity(), lease, place, allowed_contexts=frozenset({world.context})
     )
+
+
+def killed(*_: object, **__: object) -> NoReturn:
+    raise KilledError
 
 
 def facts(world: KilledWorld) -> dict[str, str]:
@@ -73,6 +83,38 @@ def test_a_mark_whose_run_had_put_everything_back_is_released(
     assert line == "the mark of session died was released: its run had put everything back"
     assert lease.dirty() is None
     assert lease.aside() == b""
+
+
+def test_a_recovery_that_died_before_it_sealed_is_gone_on_with(
+    world: KilledWorld, lease: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.sealed = SEALED
+    world.run("MS-M01", world.study(), STEP)
+    lease.mark_dirty("ms-m01-r01", facts(world))
+    with monkeypatch.context() as patch:
+        patch.setattr("pytest_sremut.evidence.seal.seal_attempt", killed)
+        with pytest.raises(KilledError):
+            recover(world, lease)
+    attempt = Path(facts(world)["attempt"])
+    assert (attempt / "record.json").exists()
+    assert not (attempt / "seal").exists()
+    assert lease.dirty() is not None
+
+    recover(world, lease)
+    seal = json.loads((attempt / "seal" / "seal.json").read_text())
+    assert (seal["extent"], seal["key"]["session"]) == ("partial", "rescuer")
+    assert "recovered by rescuer" in seal["stop"]["reason"]
+    assert lease.dirty() is None
+
+
+def test_a_complete_attempt_that_its_session_did_not_seal_is_left_alone(
+    world: KilledWorld, lease: Lease
+) -> None:
+    world.sealed = SEALED
+    world.driver("MS-M01").state(State.RESTORED)
+    lease.mark_dirty("ms-m01-r01", facts(world))
+    recover(world, lease)
+    assert not (Path(facts(world)["attempt"]) / "seal").exists()
 
 
 def test_a_mark_whose_evidence_is_gone_is_blocked(world: KilledWorld, lease: Lease) -> None:
