@@ -28,7 +28,7 @@ __all__ = [
     "protocol_facts",
 ]
 
-_OWN_FILES: Final = frozenset({".py", ".json"})
+_OWN_FILES: Final = ("*.py", "*.json", "*.yaml", "*.lua", "Dockerfile", "types.txt")
 _DEPENDENCIES: Final = ("jsonpatch", "jsonschema", "kubernetes", "pytest", "PyYAML", "rfc8785")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -105,13 +105,14 @@ def product_facts() -> dict[str, Any]:
 def product_digest(package: Path | None = None) -> str:
     """SHA-256 over the package's own files: two installations agree exactly if their code does.
 
-    Over one line `SHA256  PATH` per `.py` and `.json` file, sorted by path.
+    Over one line `SHA256  PATH` per file of ours that says what is done, sorted by path: code,
+    schemas, rules, roles, images.
     """
     base = package or Path(pytest_sremut.__file__).parent
     lines = [
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(base).as_posix()}\n"
         for path in sorted(base.rglob("*"))
-        if path.suffix in _OWN_FILES and path.is_file()
+        if any(path.match(pattern) for pattern in _OWN_FILES) and path.is_file()
     ]
     return hashlib.sha256("".join(sorted(lines, key=lambda line: line[66:])).encode()).hexdigest()
 

@@ -11,6 +11,7 @@ from evidence_doubles import TickingClock, identity
 import pytest_sremut
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.identity import (
+    _OWN_FILES,
     boot_id,
     file_digests,
     new_session_id,
@@ -27,7 +28,30 @@ def package(directory: Path) -> Path:
     (directory / "a.py").write_text("a = 1\n")
     (directory / "sub" / "b.py").write_text("b = 1\n")
     (directory / "sub" / "schemas" / "c.json").write_text("{}\n")
+    for name in ("Dockerfile", "rules.yaml", "sub/mix.lua", "sub/types.txt"):
+        (directory / name).write_text(f"{name}\n")
     return directory
+
+
+OWN = (
+    "Dockerfile", "a.py", "rules.yaml", "sub/b.py", "sub/mix.lua", "sub/schemas/c.json",
+    "sub/types.txt",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_file_that_changes_is_another_product(tmp_path: Path, name: str) -> None:
+    base = package(tmp_path / "one")
+    digest = product_digest(base)
+    (base / name).write_text("another\n")
+    assert product_digest(base) != digest
+
+
+def test_every_file_of_the_package_that_says_what_is_done_is_in_the_digest() -> None:
+    base = Path(pytest_sremut.__file__).parent
+    for path in base.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts and path.name != "py.typed":
+            assert any(path.match(pattern) for pattern in _OWN_FILES), path
 
 
 def test_the_digest_is_over_path_and_content_of_our_own_files(tmp_path: Path) -> None:
@@ -35,8 +59,7 @@ def test_the_digest_is_over_path_and_content_of_our_own_files(tmp_path: Path) ->
     digest = product_digest(base)
     assert digest == product_digest(package(tmp_path / "two"))
     lines = "".join(
-        f"{hashlib.sha256((base / name).read_bytes()).hexdigest()}  {name}\n"
-        for name in ("a.py", "sub/b.py", "sub/schemas/c.json")
+        f"{hashlib.sha256((base / name).read_bytes()).hexdigest()}  {name}\n" for name in OWN
     )
     assert digest == hashlib.sha256(lines.encode()).hexdigest()
     (base / "__pycache__").mkdir()
