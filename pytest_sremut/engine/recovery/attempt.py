@@ -294,14 +294,10 @@ def seal_left(directory: Path, *, session: str, stop: str) -> None:
         session: Who recovers.
         stop: How the attempt ended.
     """
-    identity = identity_of(directory)
-    if not identity.get("sealed") or identity["session"] == session:
-        return
-    from pytest_sremut.evidence.seal import SessionKey, seal_attempt
-    from pytest_sremut.evidence.seal.attempt import is_sealed
+    if identity_of(directory)["session"] != session:
+        from pytest_sremut.evidence.seal.attempt import seal_recovered
 
-    if not is_sealed(directory):
-        seal_attempt(directory, key=SessionKey.generate(session), partial=True, stop=stop)
+        seal_recovered(directory, session=session, stop=stop)
 
 
 _NO_FOREIGN_HELP = 2  # a benchmark's own recovery is not asked for: the captured body is put back

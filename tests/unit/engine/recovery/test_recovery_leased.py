@@ -92,7 +92,7 @@ def test_a_recovery_that_died_before_it_sealed_is_gone_on_with(
     world.run("MS-M01", world.study(), STEP)
     lease.mark_dirty("ms-m01-r01", facts(world))
     with monkeypatch.context() as patch:
-        patch.setattr("pytest_sremut.evidence.seal.seal_attempt", killed)
+        patch.setattr("pytest_sremut.evidence.seal.attempt.seal_recovered", killed)
         with pytest.raises(KilledError):
             recover(world, lease)
     attempt = Path(facts(world)["attempt"])
