@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_sremut import execution
-from pytest_sremut.collection import StudyFile, is_study
+from pytest_sremut.collection import StudyFile, is_study, remember
 from pytest_sremut.errors import EvidenceError, InputError, SremutError
 from pytest_sremut.report import CellReport, Observed
 from pytest_sremut.reporting import baseline_of, compared, export, judge_directories
@@ -160,6 +160,7 @@ class Adjudication:
             self._judged = judge_directories(self._settings, self._directories())
         except EvidenceError as error:
             raise pytest.UsageError(str(error)) from None
+        remember(self._config, (item.study for item in self._judged.studies))
         self._config.stash[execution.SESSION] = RecordedSession(
             self._judged, self._settings.require, self._baseline
         )

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_sremut import benchmark, execution
-from pytest_sremut.collection import StudyFile, cell_of, is_study, selects, study_files
+from pytest_sremut.collection import (
+    StudyFile,
+    cell_of,
+    is_study,
+    selects,
+    study_files,
+    study_of,
+)
 from pytest_sremut.errors import InputError, SremutError
 from pytest_sremut.evidence.clock import SystemClock
 from pytest_sremut.evidence.identity import new_session_id
@@ -169,12 +176,10 @@ class Audit:
     def _studies(self) -> Iterable[Study]:
         """The studies that the arguments cover. One that cannot be loaded is left to collection,
         which reports it with its file and place."""
-        from pytest_sremut.study.load import load_study
-
         directory = self._config.invocation_params.dir
         for file in study_files(self._settings, self._config.args, directory):
             try:
-                yield load_study(self._settings.root, _relative(file, self._settings.root))
+                yield study_of(self._config, file)
             except InputError:
                 continue
 
@@ -399,12 +404,6 @@ class Audit:
             if own:
                 lines += scores_below(study, own, threshold)
         return lines
-
-
-def _relative(file: Path, root: Path) -> Any:
-    from pathlib import PurePosixPath
-
-    return PurePosixPath(file.relative_to(root).as_posix())
 
 
 def _distributes(config: pytest.Config) -> bool:

@@ -22,9 +22,39 @@ if TYPE_CHECKING:
     from pytest_sremut.report import CellReport
     from pytest_sremut.study.model import Cell, Study
 
-__all__ = ["STUDY_FILE", "StudyFile", "cell_of", "is_study", "selects", "study_files"]
+__all__ = [
+    "STUDY_FILE",
+    "StudyFile",
+    "cell_of",
+    "is_study",
+    "remember",
+    "selects",
+    "study_files",
+    "study_of",
+]
 
 STUDY_FILE = "study.yaml"
+_LOADED: pytest.StashKey[dict[PurePosixPath, Study]] = pytest.StashKey()
+
+
+def study_of(config: pytest.Config, file: Path) -> Study:
+    """The study of a file, read once a session: what was admitted is what is collected and told.
+
+    Raises:
+        InputError: The first thing that is not allowed in it.
+    """
+    from pytest_sremut.study.load import load_study
+
+    loaded = config.stash.setdefault(_LOADED, {})
+    name = PurePosixPath(file.relative_to(config.rootpath).as_posix())
+    if name not in loaded:
+        loaded[name] = load_study(config.rootpath, name)
+    return loaded[name]
+
+
+def remember(config: pytest.Config, studies: Iterable[Study]) -> None:
+    """Let `study_of` know studies that were loaded already."""
+    config.stash.setdefault(_LOADED, {}).update((study.file, study) for study in studies)
 
 
 def is_study(path: Path, settings: Settings) -> bool:
@@ -87,11 +117,9 @@ class StudyFile(pytest.Module):
 
     def _getobj(self) -> ModuleType:
         from pytest_sremut.study.cells import cells
-        from pytest_sremut.study.load import load_study
 
-        root = self.config.rootpath
         try:
-            self.study = load_study(root, PurePosixPath(self.path.relative_to(root).as_posix()))
+            self.study = study_of(self.config, self.path)
         except InputError as error:
             raise self.CollectError(str(error)) from None
         self.extra_keyword_matches.add(self.study.id)

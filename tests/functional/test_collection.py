@@ -11,7 +11,7 @@ PINNED = "audits/pinned_endpoints_social_network/study.yaml"
 
 
 def collected(pytester: pytest.Pytester, *arguments: str) -> list[str]:
-    result = pytester.runpytest_subprocess("--collect-only", "-q", *arguments)
+    result = pytester.runpytest_inprocess("--collect-only", "-q", *arguments)
     return [line for line in result.outlines if "::test_cell[" in line]
 
 
@@ -57,6 +57,20 @@ def test_selection(project: Path, pytester: pytest.Pytester, expression: str, co
     assert len(collected(pytester, "-m", "mutant", "-k", expression)) == count
 
 
+def test_what_was_admitted_is_what_is_collected(project: Path, pytester: pytest.Pytester) -> None:
+    """A study is read once: who edits it meanwhile changes nothing of the session."""
+    pytester.makeconftest(
+        f"""
+        import pytest
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_collection(session):
+            (session.config.rootpath / {PINNED!r}).write_text("edited")
+        """
+    )
+    assert len(collected(pytester, PINNED)) == 12
+
+
 def test_cells_carry_the_marker(project: Path, pytester: pytest.Pytester) -> None:
     assert collected(pytester, "audits", "-m", "not mutant") == []
 
@@ -69,7 +83,7 @@ def test_locations_name_the_study(project: Path, pytester: pytest.Pytester) -> N
                 items[0].config.rootpath))}
         """
     )
-    result = pytester.runpytest_subprocess("--collect-only", PINNED)
+    result = pytester.runpytest_inprocess("--collect-only", PINNED)
     assert result.ret == 0
 
 
