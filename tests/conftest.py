@@ -36,6 +36,13 @@ _NEEDS = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Tests start some thousand processes of ours. Where bytecode may not be kept, each compiles all
+    # that it imports, and that takes longer than most of them live.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # By default xdist hands out the files with most tests first, and those have the shortest tests:
+    # at the end one worker waits for the other's sessions. As collected, sessions come first.
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
     for mark, need in _NEEDS.items():
         config.addinivalue_line("markers", f"{mark}: {need.marker}")
 
