@@ -288,7 +288,7 @@ def test_a_service_without_endpoints_collapses_throughput(result: Result) -> Non
     def spans(mutant: str, state: str) -> list[float]:
         return [float(r["duration"]) for r in found[(mutant, state)]["rounds"]]
 
-    # A round of 150 ms has six such connects, and lasts as long as the first. How many requests
+    # A round of 150 ms has three such connects, and lasts as long as the first. How many requests
     # are left of it is the machine's affair as well.
     assert statistics.median(spans("ms-m02", "faulted")) >= 1.0
     for mutant, state in found:
