@@ -1,4 +1,8 @@
-"""Projects to run the plugin in, and the three ways to run it."""
+"""Projects to run the plugin in, and the three ways to run it.
+
+What is asked of each way runs in processes of its own; the rest may run in the test's own process,
+which has imported everything already.
+"""
 
 from __future__ import annotations
 

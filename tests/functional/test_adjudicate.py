@@ -37,7 +37,7 @@ def test_every_cell_is_judged_from_records(
 
 def test_the_option_alone_means_the_audits(recorded: Recorded, pytester: pytest.Pytester) -> None:
     recorded.matrix()
-    result = pytester.runpytest_subprocess("--sremut-adjudicate")
+    result = pytester.runpytest_inprocess("--sremut-adjudicate")
     # The other study has no record: its cells are errors that say so, and nothing is skipped.
     result.assert_outcomes(passed=108, errors=12)
     result.stdout.fnmatch_lines(["*no valid attempt at ms-m04-r01: the evidence holds none at all"])
@@ -45,7 +45,7 @@ def test_the_option_alone_means_the_audits(recorded: Recorded, pytester: pytest.
 
 def test_no_cluster_and_no_gate(recorded: Recorded, pytester: pytest.Pytester) -> None:
     recorded.matrix()
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--sremut-adjudicate", *SELECT, "--sremut-cluster=context:production", "-v"
     )
     result.assert_outcomes(passed=108, deselected=12)
@@ -61,7 +61,7 @@ def test_a_study_that_could_not_be_run_is_said_to_be_not_run(
     if not (recorded.root / "audits" / name).exists():
         shutil.copytree(root / "audits" / name, recorded.root / "audits" / name)
     recorded.matrix()
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--sremut-adjudicate", "-m", "mutant", "-k", f"{MAIN} or {name}", "-rs"
     )
     assert result.parseoutcomes()["skipped"] == 1
@@ -96,7 +96,7 @@ def test_a_cell_that_is_not_as_predicted_fails(
             violated={faulted: ("MS-I1",)},
         )
     )
-    result = pytester.runpytest_subprocess("--sremut-adjudicate", *SELECT)
+    result = pytester.runpytest_inprocess("--sremut-adjudicate", *SELECT)
     result.assert_outcomes(passed=106, failed=2, deselected=12)
     result.stdout.fnmatch_lines(
         [
@@ -113,7 +113,7 @@ def test_evidence_that_does_not_hold_together_fails_the_session(
     victim = recorded.directory / MAIN / "ms-m03-r03" / "a01"
     (victim / "raw" / "faulted-O3-isolated.json").write_text("{}")
     # Not one selected cell is of that run, and still nobody can miss it.
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--sremut-adjudicate", "-m", "mutant", "-k", f"{MAIN} and ms-m01"
     )
     result.assert_outcomes(passed=36, deselected=84)
@@ -137,7 +137,7 @@ def test_junit_properties_are_plain_text(
 
 
 def test_collecting_only_reads_nothing(recorded: Recorded, pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--sremut-adjudicate", "--collect-only", "-q")
+    result = pytester.runpytest_inprocess("--sremut-adjudicate", "--collect-only", "-q")
     assert result.ret == pytest.ExitCode.OK
     assert not (recorded.root / ".sremut" / "ledger.json").exists()
 
@@ -147,10 +147,10 @@ def test_the_ledger_does_not_depend_on_the_selection(
 ) -> None:
     recorded.matrix()
     ledger = recorded.root / ".sremut" / "ledger.json"
-    pytester.runpytest_subprocess("--sremut-adjudicate", *SELECT)
+    pytester.runpytest_inprocess("--sremut-adjudicate", *SELECT)
     first = ledger.read_bytes()
     ledger.unlink()
-    pytester.runpytest_subprocess(
+    pytester.runpytest_inprocess(
         f"audits/{MAIN}/study.yaml", "--sremut-adjudicate", "-k", "ms-m02-r02 and O3"
     )
     assert ledger.read_bytes() == first
@@ -161,7 +161,7 @@ def test_a_file_of_somebody_else_is_not_overwritten(
 ) -> None:
     recorded.matrix()
     (recorded.root / ".sremut" / "ledger.md").write_text("my notes")
-    result = pytester.runpytest_subprocess("--sremut-adjudicate", *SELECT)
+    result = pytester.runpytest_inprocess("--sremut-adjudicate", *SELECT)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*ledger.md: is no ledger; it is not overwritten"])
     assert (recorded.root / ".sremut" / "ledger.md").read_text() == "my notes"
@@ -173,7 +173,7 @@ def test_a_bad_study_is_still_a_collection_error(
     recorded.matrix()
     study: Path = recorded.root / "audits" / "pinned_endpoints_social_network" / "study.yaml"
     study.write_text(study.read_text().replace("repetitions: 1", "repetitions: one"))
-    result = pytester.runpytest_subprocess("--sremut-adjudicate")
+    result = pytester.runpytest_inprocess("--sremut-adjudicate")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*pinned_endpoints_social_network/study.yaml*repetitions*"])
 

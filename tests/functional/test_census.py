@@ -79,7 +79,7 @@ def test_each_problem_and_finding_is_an_item(
 
 
 def test_one_problem_may_be_chosen(pytester: pytest.Pytester, mini: Path) -> None:
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "-m", "census", f"--sremut-benchmark={mini}", "-k", "policy", "-rs"
     )
     result.assert_outcomes(passed=1, deselected=43)
@@ -88,7 +88,7 @@ def test_one_problem_may_be_chosen(pytester: pytest.Pytester, mini: Path) -> Non
 def test_what_is_uncertain_is_skipped_with_its_reason(
     pytester: pytest.Pytester, mini: Path
 ) -> None:
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "-m", "census", f"--sremut-benchmark={mini}", "-k", "foreign", "-rs"
     )
     result.assert_outcomes(skipped=1, deselected=43)
@@ -99,7 +99,7 @@ def test_only_new_blindness_fails(pytester: pytest.Pytester, mini: Path) -> None
     (pytester.path / "known.yaml").write_text(baseline_text(take_census(mini)))
     arguments = ["-m", "census", f"--sremut-benchmark={mini}"]
     arguments.append("--sremut-census-baseline=known.yaml")
-    pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=12, skipped=11, xfailed=8 + 13)
+    pytester.runpytest_inprocess(*arguments).assert_outcomes(passed=12, skipped=11, xfailed=8 + 13)
     # Somebody takes the field out of a grader, and somebody else repairs a runner.
     graders = mini / "bench" / "oracles" / "network.py"
     text = graders.read_text()
@@ -112,7 +112,7 @@ def test_only_new_blindness_fails(pytester: pytest.Pytester, mini: Path) -> None
             "    return problem", "    problem.grader.remember()\n    return problem"
         )
     )
-    result = pytester.runpytest_subprocess(*arguments, "-rf")
+    result = pytester.runpytest_inprocess(*arguments, "-rf")
     result.assert_outcomes(passed=11, skipped=11, xfailed=8 + 12, failed=1)
     result.stdout.fnmatch_lines(
         ["*evaluate-without-baseline:run.py:run.py is no longer found*", "FAILED census::policy*"]
@@ -122,7 +122,7 @@ def test_only_new_blindness_fails(pytester: pytest.Pytester, mini: Path) -> None
 def test_a_plugin_brings_the_layout(pytester: pytest.Pytester, mini: Path) -> None:
     (mini / ".sremut-census.yaml").unlink()
     pytester.makeconftest(LAYOUT)
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "-m", "census", f"--sremut-benchmark={mini}", "-k", "service-gone-seen or policy"
     )
     result.assert_outcomes(passed=2, deselected=42)
@@ -146,7 +146,7 @@ def test_misuse_is_one_sentence(
     told: str,
 ) -> None:
     monkeypatch.delenv("SREMUT_BENCHMARK", raising=False)
-    result = pytester.runpytest_subprocess("-m", "census", *arguments)
+    result = pytester.runpytest_inprocess("-m", "census", *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([told])
 
@@ -157,7 +157,7 @@ def test_without_being_asked_nothing_is_added(
     monkeypatch.setenv("SREMUT_BENCHMARK", str(mini))
     pytester.makepyfile("def test_one(): pass")
     for arguments in ([], ["-m", "not census"]):
-        pytester.runpytest_subprocess(
+        pytester.runpytest_inprocess(
             "test_without_being_asked_nothing_is_added.py", *arguments
         ).assert_outcomes(passed=1)
 

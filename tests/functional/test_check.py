@@ -14,7 +14,7 @@ CHECK = ("--sremut-adjudicate", "--sremut-check", *SELECT)
 @pytest.fixture
 def adjudicated(recorded: Recorded, pytester: pytest.Pytester) -> Recorded:
     recorded.matrix()
-    assert pytester.runpytest_subprocess("--sremut-adjudicate", *SELECT).ret == 0
+    assert pytester.runpytest_inprocess("--sremut-adjudicate", *SELECT).ret == 0
     return recorded
 
 
@@ -34,7 +34,7 @@ def test_another_ledger_fails_with_the_place(
     path = adjudicated.root / ".sremut" / "ledger.json"
     changed = path.read_bytes().replace(b'"killed":0', b'"killed":3', 1)
     path.write_bytes(changed)
-    result = pytester.runpytest_subprocess(*CHECK)
+    result = pytester.runpytest_inprocess(*CHECK)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
@@ -48,7 +48,7 @@ def test_another_ledger_fails_with_the_place(
 def test_a_reformatted_ledger_fails(adjudicated: Recorded, pytester: pytest.Pytester) -> None:
     path = adjudicated.root / ".sremut" / "ledger.json"
     path.write_bytes(path.read_bytes().replace(b",", b", ", 1))
-    result = pytester.runpytest_subprocess(*CHECK)
+    result = pytester.runpytest_inprocess(*CHECK)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*the values agree, the bytes differ from byte *"])
 
@@ -56,20 +56,20 @@ def test_a_reformatted_ledger_fails(adjudicated: Recorded, pytester: pytest.Pyte
 def test_an_edited_rendering_fails(adjudicated: Recorded, pytester: pytest.Pytester) -> None:
     path = adjudicated.root / ".sremut" / "ledger.md"
     path.write_text(path.read_text().replace("0 of 3", "3 of 3", 1))
-    result = pytester.runpytest_subprocess(*CHECK)
+    result = pytester.runpytest_inprocess(*CHECK)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*ledger.md: -| `O1` | 3 of 3*", "*ledger.md: +| `O1` | 0 of 3*"])
 
 
 def test_no_ledger_fails(recorded: Recorded, pytester: pytest.Pytester) -> None:
     recorded.matrix()
-    result = pytester.runpytest_subprocess(*CHECK)
+    result = pytester.runpytest_inprocess(*CHECK)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*ledger.json: there is none"])
     assert not (recorded.root / ".sremut" / "ledger.json").exists()
 
 
 def test_it_belongs_to_adjudication(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--sremut-check")
+    result = pytester.runpytest_inprocess("--sremut-check")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--sremut-check: allowed only with --sremut-adjudicate"])

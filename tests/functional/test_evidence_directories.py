@@ -46,11 +46,11 @@ def test_the_ini_file_names_them_one_a_line(recorded: Recorded, pytester: pytest
     split(recorded)
     lines = "\n".join(f"    artefacts/job-{n}" for n in (1, 2, 3))
     pytester.makeini(f"[pytest]\nsremut_evidence =\n{lines}\n")
-    pytester.runpytest_subprocess(*SELECT).assert_outcomes(passed=108, deselected=12)
+    pytester.runpytest_inprocess(*SELECT).assert_outcomes(passed=108, deselected=12)
 
 
 def test_a_part_says_which_runs_are_missing(recorded: Recorded, pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess(*SELECT, *split(recorded)[:2])
+    result = pytester.runpytest_inprocess(*SELECT, *split(recorded)[:2])
     result.assert_outcomes(passed=72, errors=36, deselected=12)
     result.stdout.fnmatch_lines(["*no valid attempt at ms-m01-r03: the evidence holds none at all"])
 
@@ -61,7 +61,7 @@ def test_by_default_the_newest_session_is_judged_and_named(
     recorded.matrix(recorded.session("20260828T100000Z-ffffff"))
     recorded.matrix(recorded.session("20260829T090000Z-aaaaaa"))
     recorded.matrix(recorded.session("20260829T100000Z-000001"))
-    result = pytester.runpytest_subprocess(*SELECT)
+    result = pytester.runpytest_inprocess(*SELECT)
     result.assert_outcomes(passed=108, deselected=12)
     result.stdout.fnmatch_lines(
         [
@@ -85,7 +85,7 @@ def test_a_directory_without_records_is_refused(
     recorded: Recorded, pytester: pytest.Pytester
 ) -> None:
     recorded.matrix()
-    result = pytester.runpytest_subprocess(*SELECT, "--sremut-evidence=mutants")
+    result = pytester.runpytest_inprocess(*SELECT, "--sremut-evidence=mutants")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--sremut-evidence: found no records in *mutants; allowed: *"])
 
@@ -93,7 +93,7 @@ def test_a_directory_without_records_is_refused(
 def test_the_same_records_twice_are_refused(recorded: Recorded, pytester: pytest.Pytester) -> None:
     recorded.matrix()
     shutil.copytree(recorded.directory, recorded.root / "copy")
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         *SELECT, f"--sremut-evidence={recorded.directory}", "--sremut-evidence=copy"
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -110,7 +110,7 @@ def test_exploratory_records_are_never_mixed_with_registered_ones(
     recorded.records().attempt(first)
     other = recorded.root / "other"
     recorded.records(other).attempt(second, recorded.told(registration=Registration.PREREGISTERED))
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         *SELECT, f"--sremut-evidence={recorded.directory}", "--sremut-evidence=other"
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -118,7 +118,7 @@ def test_exploratory_records_are_never_mixed_with_registered_ones(
 
 
 def test_a_live_session_takes_exactly_one(project: Path, pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "-m", "mutant", "--sremut-evidence=a", "--sremut-evidence=b"
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -64,7 +64,8 @@ def assert_passed(result: pytest.RunResult) -> None:
 
 
 def refused(pytester: pytest.Pytester, *how: str) -> str:
-    result = pytester.runpytest_subprocess(*NOTHING, *how)
+    start = pytester.runpytest_subprocess if how else pytester.runpytest_inprocess
+    result = start(*NOTHING, *how)
     text = result.stderr.str() + result.stdout.str()
     assert result.ret == pytest.ExitCode.USAGE_ERROR, text
     assert "nothing was run:" in text
@@ -146,7 +147,7 @@ def test_an_edited_manifest(registered: Path, pytester: pytest.Pytester) -> None
 
 
 def test_exploring_needs_no_registration(project: Path, pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess(*NOTHING, "--sremut-exploratory")
+    result = pytester.runpytest_inprocess(*NOTHING, "--sremut-exploratory")
     assert_passed(result)
     result.stdout.fnmatch_lines([f"sremut: {PINNED}: EXPLORATORY: no registration*"])
 
@@ -154,7 +155,7 @@ def test_exploring_needs_no_registration(project: Path, pytester: pytest.Pyteste
 def test_exploring_is_said_under_a_registration_too(
     registered: Path, pytester: pytest.Pytester
 ) -> None:
-    result = pytester.runpytest_subprocess(*NOTHING, "--sremut-exploratory")
+    result = pytester.runpytest_inprocess(*NOTHING, "--sremut-exploratory")
     result.stdout.fnmatch_lines([f"sremut: {PINNED}: EXPLORATORY: no registration*"])
     result.stdout.no_fnmatch_line("*stamped by*")
 
@@ -195,7 +196,7 @@ def test_evidence_that_is_older_than_the_token(registered: Path, pytester: pytes
         )
     )
     attempt.journal.append("CREATED")
-    result = pytester.runpytest_subprocess(*NOTHING, f"--sremut-evidence={evidence}")
+    result = pytester.runpytest_inprocess(*NOTHING, f"--sremut-evidence={evidence}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "FAIL order" in result.stderr.str() + result.stdout.str()
 
@@ -207,5 +208,5 @@ def test_the_frozen_revision_stays_when_freezing_again(
     assert sremut(pytester, "freeze", PINNED, "--tsa", "self").ret == 0
     assert {f.name: f.read_bytes() for f in revision(registered).iterdir()} == before
     assert (registered / "attestation" / PINNED / "r02" / "manifest.json").is_file()
-    result = pytester.runpytest_subprocess(*NOTHING)
+    result = pytester.runpytest_inprocess(*NOTHING)
     result.stdout.fnmatch_lines([f"sremut: {PINNED} r02 sha256:*"])

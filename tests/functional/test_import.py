@@ -20,7 +20,7 @@ def test_published_figures_are_judged_as_cells(pytester: pytest.Pytester) -> Non
     )
     assert result.ret == 0
     result.stdout.fnmatch_lines(["published_mutant_study: published records in published: 14 *"])
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--sremut-adjudicate", "--rootdir=published", "--sremut-evidence=published",
         "published/audits",
     )  # fmt: skip
@@ -31,7 +31,7 @@ def test_published_figures_are_judged_as_cells(pytester: pytest.Pytester) -> Non
 
 def test_what_was_not_published_is_an_error_and_not_a_pass(pytester: pytest.Pytester) -> None:
     sremut(pytester, "import", str(TRANSCRIBED / "fix_oracle_study.json"), "--sremut-evidence=fix")
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--sremut-adjudicate", "--rootdir=fix", "--sremut-evidence=fix", "fix/audits"
     )
     result.assert_outcomes(passed=36, errors=9)

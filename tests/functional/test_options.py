@@ -25,7 +25,7 @@ BAD = [
 def test_on_the_command_line(
     pytester: pytest.Pytester, name: str, value: str, allowed: str
 ) -> None:
-    result = pytester.runpytest_subprocess(f"--sremut-{name}={value}")
+    result = pytester.runpytest_inprocess(f"--sremut-{name}={value}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --sremut-{name}: found '{value}'; allowed: {allowed}"])
 
@@ -33,7 +33,7 @@ def test_on_the_command_line(
 @pytest.mark.parametrize(("name", "value", "allowed"), BAD)
 def test_in_the_ini_file(pytester: pytest.Pytester, name: str, value: str, allowed: str) -> None:
     pytester.makeini(f"[pytest]\nsremut_{name.replace('-', '_')} = {value}\n")
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest_inprocess()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*found '{value}'; allowed: {allowed}"])
 
@@ -41,7 +41,7 @@ def test_in_the_ini_file(pytester: pytest.Pytester, name: str, value: str, allow
 def test_the_command_line_beats_the_ini_file(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nsremut_require = everything\n")
     pytester.makepyfile("def test_one(): pass")
-    pytester.runpytest_subprocess("--sremut-require=soundness").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--sremut-require=soundness").assert_outcomes(passed=1)
 
 
 def test_an_unknown_profile_stops_the_session(
@@ -73,7 +73,7 @@ def test_a_context_that_was_not_allowed_is_never_written_to(
 
 
 def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--help")
+    result = pytester.runpytest_inprocess("--help")
     text = result.stdout.str()
     options = {
         line.split()[0].split("=")[0].removeprefix("--sremut-").replace("-", "_")

@@ -37,14 +37,14 @@ def test_the_summary_of_a_ci_step_is_appended_to(
     summary = recorded.root / "summary.md"
     summary.write_text("# An earlier step\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    pytester.runpytest_subprocess(*SELECT, f"--sremut-report=md:{summary}")
+    pytester.runpytest_inprocess(*SELECT, f"--sremut-report=md:{summary}")
     text = summary.read_text()
     assert text.startswith("# An earlier step\n## Graders of a missing Service")
 
 
 @pytest.mark.parametrize("value", ["html:x", "json", "json:", ":x", "JSON:x"])
 def test_a_bad_value_says_what_is_allowed(pytester: pytest.Pytester, value: str) -> None:
-    result = pytester.runpytest_subprocess(f"--sremut-report={value}")
+    result = pytester.runpytest_inprocess(f"--sremut-report={value}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [f"*--sremut-report: found '{value}'; allowed: json:PATH | md:PATH | stryker:PATH"]
@@ -56,7 +56,7 @@ def test_a_report_that_cannot_be_written_fails_the_session(
 ) -> None:
     recorded.matrix()
     Path(recorded.root / "taken").write_text("")
-    result = pytester.runpytest_subprocess(*SELECT, "--sremut-report=json:taken/x.json")
+    result = pytester.runpytest_inprocess(*SELECT, "--sremut-report=json:taken/x.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*taken: is no directory"])
     assert "Traceback" not in result.stdout.str()

@@ -40,7 +40,9 @@ def sealable(pytester: pytest.Pytester, stamped: Path) -> Path:
 
 
 def refused(pytester: pytest.Pytester, *arguments: str) -> str:
-    result = pytester.runpytest_subprocess(*NOTHING, *arguments)
+    distributes = "-n2" in arguments
+    start = pytester.runpytest_subprocess if distributes else pytester.runpytest_inprocess
+    result = start(*NOTHING, *arguments)
     text = result.stderr.str() + result.stdout.str()
     assert result.ret == pytest.ExitCode.USAGE_ERROR, text
     assert "Traceback" not in text
@@ -71,7 +73,7 @@ def test_never_together_with_exploring(sealable: Path, pytester: pytest.Pytester
 
 
 def test_a_stamp_needs_a_seal(sealable: Path, pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         *(one for one in NOTHING if one != "--sremut-sealed"), "--sremut-tsa=self"
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR

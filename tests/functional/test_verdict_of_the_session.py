@@ -52,7 +52,7 @@ def test_no_score_is_below_zero(recorded: Recorded, pytester: pytest.Pytester) -
     builder = recorded.records()
     for run in runs(recorded.study):
         builder.attempt(run, Told(outcome=Outcome.DRIVER_ABORTED, until=State.HEALTHY))
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--sremut-adjudicate", "-m", "mutant", "-k", "nothing", "--sremut-fail-under=0"
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
