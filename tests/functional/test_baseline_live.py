@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 import pytest
-from quick import HOW, MAIN, Result, make_project, require_clusters, run
+from quick import HOW, MAIN, Result, require_clusters, run
+from small import make_small
 
 from pytest_sremut.evidence.identity import file_digests
 from pytest_sremut.ledger.baseline.document import (
@@ -25,7 +26,7 @@ from pytest_sremut.study.verdict import State
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """One run, under a baseline that knows of O1's blindness, and of O3's, which is not there."""
     require_clusters()
-    project = make_project(tmp_path_factory.mktemp("live"))
+    project = make_small(tmp_path_factory.mktemp("live"))
     study = load_study(project, PurePosixPath(f"audits/{MAIN}/study.yaml"))
     digests = file_digests(project, study.frozen)
     known = StudyBaseline(

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from quick import HOW, PINNED, Result, make_project, no_namespaces, require_clusters, session
+from quick import HOW, MAIN, Result, no_namespaces, require_clusters, session
+from small import make_small
 
 Sremut = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -179,10 +180,10 @@ def test_the_doctor_of_a_machine_without_namespaces(sremut: Sremut) -> None:
 def test_a_session_that_keeps_its_cluster(tmp_path: Path) -> None:
     """Whoever is told how to reach it can look at what was there, and take it down."""
     require_clusters()
-    project = make_project(tmp_path)
+    project = make_small(tmp_path)
     with session(
         project,
-        *("-m", "mutant", "-k", f"{PINNED} and healthy and O1", "--sremut-keep-cluster"),
+        *("-m", "mutant", "-k", f"{MAIN} and ms-m01 and healthy and O1", "--sremut-keep-cluster"),
         *HOW["no xdist"],
     ) as running:
         running.look()

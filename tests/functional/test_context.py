@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 import yaml
 from contexts import CONTEXT, NAMESPACE, OPTIONS, Theirs, theirs
-from quick import HOW, PATIENCE, make_project, require_clusters, run, session
+from quick import HOW, PATIENCE, require_clusters, run, session
+from small import make_small
 
 from pytest_sremut.cli import main
 from pytest_sremut.cluster import rbac
@@ -56,9 +57,7 @@ def refused(result_out: str, code: int) -> str:
 
 def test_a_namespace_that_was_not_named_is_left_alone(cluster: Theirs, tmp_path: Path) -> None:
     options = [option for option in OPTIONS if "use-namespace" not in option]
-    result = run(
-        make_project(tmp_path), *ONE, *HOW["-n2"], *options, environment=cluster.environment
-    )
+    result = run(make_small(tmp_path), *ONE, *HOW["-n2"], *options, environment=cluster.environment)
     told = refused(result.out, result.code)
     assert f"namespace {NAMESPACE} is taken" in told
     assert f"--sremut-use-namespace={NAMESPACE}" in told
@@ -75,7 +74,7 @@ def test_one_right_that_is_missing_stops_a_run_before_it_touches_anything(
     cluster.put(less)
     try:
         result = run(
-            make_project(tmp_path),
+            make_small(tmp_path),
             *ONE,
             *HOW["no xdist"],
             *OPTIONS,
@@ -127,7 +126,7 @@ def test_each_right_that_is_taken_away_is_named_and_no_other(cluster: Theirs) ->
 def test_a_session_that_died_there_is_recovered_with_the_same_rights(
     cluster: Theirs, tmp_path: Path
 ) -> None:
-    project = make_project(tmp_path)
+    project = make_small(tmp_path)
     around = {**cluster.environment, "XDG_STATE_HOME": str(tmp_path / "state")}
     faulted = ("-m", "mutant", "-k", "ms-m03 and faulted and O1", *HOW["no xdist"], *OPTIONS)
     with session(project, *faulted, environment=around) as running:

@@ -9,15 +9,13 @@ from typing import Any
 import contexts
 import pytest
 from contexts import NAMESPACE
-from quick import HOW, MAIN, make_project, require_clusters, run
+from quick import HOW, MAIN, require_clusters, run
+from small import APPLICATION, edit, make_small, small_application, write_application
 
 from pytest_sremut.cluster import rbac
 from pytest_sremut.cluster.client import load
 from pytest_sremut.cluster.port import Listing
-from pytest_sremut.demo.manifests import deployment, service
-from pytest_sremut.demo.roles import ROLES
 
-APPLICATION = "apps/small"
 SETTINGS: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
@@ -27,34 +25,23 @@ SETTINGS: dict[str, Any] = {
 THEIRS = {**SETTINGS, "metadata": {"name": "theirs", "namespace": NAMESPACE}}
 
 
-def make_small(directory: Path) -> Path:
-    """The main study with one mutant and an application of two Deployments. Its load asks the
-    target itself, for what it answers alone."""
-    project = make_project(directory)
-    study = project / "audits" / MAIN / "study.yaml"
-    text = study.read_text()
-    mix = text[text.index("  mix:\n") : text.index("\nprofiles:")]
-    for old, new in {
-        "instruments: [in-process, isolated]": "instruments: [in-process]",
-        "demo:social-network": f"manifests:{APPLICATION}",
-        f"predictions: audits/{MAIN}/predictions.yaml\n": "only: [MS-M02]\n",
-        "http://nginx-thrift:8080": "http://user-service:9090",
-        mix: "  mix: [{name: health, path: /healthz, weight: 100}]\n",
-    }.items():
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    study.write_text(text)
-    bodies = [SETTINGS]
-    for name in ("user-service", "media-service"):
-        body = deployment(ROLES[name], NAMESPACE)
-        spec = body["spec"]["template"]["spec"]
-        spec["volumes"] = [{"name": "settings", "configMap": {"name": "settings"}}]
-        spec["containers"][0]["volumeMounts"] = [{"name": "settings", "mountPath": "/settings"}]
-        bodies = [body, *bodies, service(ROLES[name], NAMESPACE)]
-    (project / APPLICATION).mkdir(parents=True)
-    (project / APPLICATION / "all.yaml").write_text(
-        "".join(f"---\n{json.dumps(body)}\n" for body in bodies)
+def make_configured(directory: Path) -> Path:
+    """The small project with one mutant, read in one way, and settings that every pod mounts."""
+    project = make_small(directory)
+    edit(
+        project / "audits" / MAIN / "study.yaml",
+        {
+            "instruments: [in-process, isolated]": "instruments: [in-process]",
+            f"predictions: audits/{MAIN}/predictions.yaml\n": "only: [MS-M02]\n",
+        },
     )
+    bodies = [*small_application(), SETTINGS]
+    for body in bodies:
+        if body["kind"] == "Deployment":
+            spec = body["spec"]["template"]["spec"]
+            spec["volumes"] = [{"name": "settings", "configMap": {"name": "settings"}}]
+            spec["containers"][0]["volumeMounts"] = [{"name": "settings", "mountPath": "/settings"}]
+    write_application(project, bodies)
     return project
 
 
@@ -63,10 +50,9 @@ def test_a_run_by_an_account_that_may_do_the_least(tmp_path: Path) -> None:
     require_clusters()
     with contexts.theirs(tmp_path / "theirs", configmaps=True) as cluster:
         cluster.post(THEIRS)
-        result = run(
-            make_small(tmp_path / "project"), f"audits/{MAIN}", *HOW["no xdist"], *contexts.OPTIONS,
-            environment=cluster.environment,
-        )  # fmt: skip
+        project = make_configured(tmp_path / "project")
+        there = (*HOW["no xdist"], *contexts.OPTIONS)
+        result = run(project, f"audits/{MAIN}", *there, environment=cluster.environment)
         asked = cluster.asked()
         client = load(cluster.kubeconfig, contexts.CONTEXT)
         found = client.list("ConfigMap", NAMESPACE)
@@ -111,7 +97,7 @@ def test_a_run_by_an_account_that_may_do_the_least(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_a_file_is_told_while_collecting(tmp_path: Path) -> None:
-    project = make_small(tmp_path)
+    project = make_configured(tmp_path)
     (project / APPLICATION / "secret.yaml").write_text(
         "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter2}\n"
     )

@@ -6,7 +6,8 @@ import base64
 from pathlib import Path
 
 import pytest
-from quick import MAIN, make_project, require_clusters, run
+from quick import MAIN, require_clusters, run
+from small import make_small
 
 CANARY = "canary-7Qx41zPw0sLk93"
 KNOWN = "kNow+n/9f3b2c7a5e1d="
@@ -41,7 +42,7 @@ ServiceEndpoints.evaluate = raises
 
 def test_nothing_that_a_session_leaves_holds_a_secret(tmp_path: Path) -> None:
     require_clusters()
-    project = make_project(tmp_path)
+    project = make_small(tmp_path)
     (project / "conftest.py").write_text(CONFTEST)
     result = run(
         project,

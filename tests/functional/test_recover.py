@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from quick import HOW, OPTIONS, PATIENCE, Result, Session, make_project, require_clusters, session
+from quick import HOW, OPTIONS, PATIENCE, Result, Session, require_clusters, session
+from small import make_small
 
 from pytest_sremut import embedded
 from pytest_sremut.cluster.client import KubeClient, load
@@ -125,7 +126,7 @@ def check_recovered(result: Result, died_in: str) -> None:
 
 
 def test_a_killed_session_is_recovered_by_the_command(cluster: Outliving, tmp_path: Path) -> None:
-    died = killed(cluster, make_project(tmp_path), "MUTANT_STATE_VERIFIED", "-k", "ms-m02")
+    died = killed(cluster, make_small(tmp_path), "MUTANT_STATE_VERIFIED", "-k", "ms-m02")
     assert len(cluster.marks()) == 1
     assert cluster.left()
     recovered = cluster.recover()
@@ -145,7 +146,7 @@ def test_a_killed_session_is_recovered_by_the_command(cluster: Outliving, tmp_pa
 def test_what_cannot_be_put_back_safely_is_blocked_and_then_recovered_by_a_session(
     cluster: Outliving, tmp_path: Path
 ) -> None:
-    project = make_project(tmp_path)
+    project = make_small(tmp_path)
     died = killed(cluster, project, "MUTANT_STATE_VERIFIED", "-k", "ms-m01")
     theirs = cluster.client.create(
         {
@@ -192,7 +193,7 @@ def test_a_worker_that_is_killed_is_recovered_by_its_successor(
 ) -> None:
     """All workers share the one cluster: one does the runs, and another takes over."""
     with session(
-        make_project(tmp_path), "-m", "mutant", "-k", "ms-m03", *HOW["-n2"],
+        make_small(tmp_path), "-m", "mutant", "-k", "ms-m03", *HOW["-n2"],
         options=cluster.options, environment=cluster.environment,
     ) as running:  # fmt: skip
         running.until_journal("MUTANT_INJECTED")

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from quick import HOW, Result, Session, make_project, require_clusters, session
+from quick import HOW, Result, Session, require_clusters, session
+from small import make_small
 
 from pytest_sremut.evidence.load import load_attempt
 from pytest_sremut.study.verdict import Outcome, State
@@ -57,9 +58,7 @@ PHASES = {
 @pytest.mark.parametrize("phase", PHASES)
 def test_an_interrupt_restores(tmp_path: Path, phase: str) -> None:
     number, text, finished = PHASES[phase]
-    with session(
-        make_project(tmp_path), "-m", "mutant", "-k", "ms-m03", *HOW["no xdist"]
-    ) as running:
+    with session(make_small(tmp_path), "-m", "mutant", "-k", "ms-m03", *HOW["no xdist"]) as running:
         running.until_journal(text)
         running.signal(number)
         result = running.end()
@@ -92,7 +91,7 @@ def test_an_interrupt_reaches_the_workers(
     tmp_path: Path, send: Callable[[Session], None], passed: str, finished: list[str]
 ) -> None:
     with session(
-        make_project(tmp_path), "-m", "mutant", "-k", "ms-m02 or ms-m04", *HOW["-n2"]
+        make_small(tmp_path), "-m", "mutant", "-k", "ms-m01 or ms-m02", *HOW["-n2"]
     ) as running:
         running.until(
             lambda: sum(passed in journal.read_text() for journal in running.journals()) == 2,
@@ -116,7 +115,7 @@ def test_an_interrupt_reaches_the_workers(
 
 def test_a_killed_worker(tmp_path: Path) -> None:
     """Its finished states stand, its attempt has died, and the run is tried again."""
-    with session(make_project(tmp_path), "-m", "mutant", "-k", "ms-m03", *HOW["-n2"]) as running:
+    with session(make_small(tmp_path), "-m", "mutant", "-k", "ms-m03", *HOW["-n2"]) as running:
         healthy = ".sremut/evidence/*/*/ms-m03-r01/a01/states/healthy.json"
         running.until(lambda: bool(list(running.project.glob(healthy))), "ms-m03 is healthy")
         running.look()
@@ -139,9 +138,7 @@ def test_a_killed_worker(tmp_path: Path) -> None:
 
 
 def test_a_killed_session_leaves_nothing_running(tmp_path: Path) -> None:
-    with session(
-        make_project(tmp_path), "-m", "mutant", "-k", "ms-m01", *HOW["no xdist"]
-    ) as running:
+    with session(make_small(tmp_path), "-m", "mutant", "-k", "ms-m01", *HOW["no xdist"]) as running:
         running.until_journal("deploy-application")
         running.signal(signal.SIGKILL)
         assert running.end().code == -signal.SIGKILL

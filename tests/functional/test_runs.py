@@ -20,6 +20,7 @@ from typing import Any
 import contexts
 import pytest
 from quick import HOW, MAIN, PINNED, Result, make_project, require_clusters, run, session
+from small import make_small
 
 from pytest_sremut.cluster import rbac
 from pytest_sremut.cluster.port import Right
@@ -75,7 +76,7 @@ def singles(
             asked |= cluster.asked()
         found["whole"] = whole.end()
         assert whole.left() == []
-    with session(project("some"), *some, *strict) as part:
+    with session(make_small(tmp_path_factory.mktemp("some")), *some, *strict) as part:
         found["node"] = run(project("node"), *node)
         found["some"] = part.end()
         assert part.left() == []

@@ -10,8 +10,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from quick import HOW, MAIN, Result, make_project, require_clusters, run, session
+from quick import HOW, MAIN, Result, require_clusters, run, session
 from sealed_project import git, register, sremut
+from small import make_small
 
 from pytest_sremut.evidence.seal import seal_recovered
 
@@ -22,7 +23,7 @@ OPTIONS = ("-p", "no:cacheprovider", "--sremut-sealed", "--sremut-profile=quick"
 def registered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A quick project whose registration and commit are stamped."""
     require_clusters()
-    directory = make_project(tmp_path_factory.mktemp("sealed"))
+    directory = make_small(tmp_path_factory.mktemp("sealed"))
     register(directory, MAIN)
     return directory
 
