@@ -1,7 +1,8 @@
 """Projects to run the plugin in, and the three ways to run it.
 
-What is asked of each way runs in processes of its own; the rest may run in the test's own process,
-which has imported everything already.
+What is asked of each way runs in processes of its own; the rest may run in the test's own process.
+Such a session takes away again whatever it was the first to import, and extension modules cannot
+be imported twice: so they are imported here.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import cryptography.x509  # noqa: F401
 import pytest
+import rfc3161_client  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ("missing_service_social_network", "pinned_endpoints_social_network")
