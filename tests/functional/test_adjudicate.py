@@ -20,7 +20,8 @@ def test_every_cell_is_judged_from_records(
     recorded: Recorded, pytester: pytest.Pytester, how: list[str]
 ) -> None:
     recorded.matrix()
-    result = pytester.runpytest_subprocess("--sremut-adjudicate", *SELECT, *how)
+    junit = "--junit-xml=out.xml"
+    result = pytester.runpytest_subprocess("--sremut-adjudicate", *SELECT, junit, *how)
     result.assert_outcomes(passed=108, deselected=0 if "-n2" in how else 12)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(
@@ -33,6 +34,19 @@ def test_every_cell_is_judged_from_records(
     ledger = json.loads((recorded.root / ".sremut" / "ledger.json").read_bytes())
     assert ledger["schema"] == "sremut/ledger/v1"
     assert (recorded.root / ".sremut" / "ledger.md").read_text().startswith("<!-- sremut/ledger/v1")
+    check_junit(recorded.root)
+
+
+def check_junit(root: Path) -> None:
+    """Properties are plain text, wherever a cell was judged."""
+    cases = list(ElementTree.parse(root / "out.xml").iter("testcase"))
+    assert len(cases) == 108
+    (case,) = [case for case in cases if case.get("name") == "test_cell[ms-m01-r01-faulted-O1]"]
+    properties = {p.get("name"): p.get("value") for p in case.iter("property")}
+    assert properties["sremut.fate"] == "SURVIVED"
+    assert properties["sremut.observed"] == "in-process=ACCEPT isolated=ACCEPT"
+    assert properties["sremut.registration"] == "EXPLORATORY"
+    assert str(root) not in "".join(v or "" for v in properties.values())
 
 
 def test_the_option_alone_means_the_audits(recorded: Recorded, pytester: pytest.Pytester) -> None:
@@ -70,15 +84,15 @@ def test_a_study_that_could_not_be_run_is_said_to_be_not_run(
 
 
 def test_a_cell_without_a_valid_attempt_is_an_error_with_its_reason(
-    recorded: Recorded, pytester: pytest.Pytester, how: list[str]
+    recorded: Recorded, pytester: pytest.Pytester
 ) -> None:
     recorded.matrix(
         ms_m02_r01=recorded.told(
             outcome=Outcome.INFRASTRUCTURE_FAILURE, reason="the API went away", until=State.HEALTHY
         )
     )
-    result = pytester.runpytest_subprocess("--sremut-adjudicate", *SELECT, *how)
-    result.assert_outcomes(passed=96, errors=12, deselected=0 if "-n2" in how else 12)
+    result = pytester.runpytest_inprocess("--sremut-adjudicate", *SELECT)
+    result.assert_outcomes(passed=96, errors=12, deselected=12)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         ["*no valid attempt at ms-m02-r01: attempt 1: INFRASTRUCTURE_FAILURE: the API went away"]
@@ -119,21 +133,6 @@ def test_evidence_that_does_not_hold_together_fails_the_session(
     result.assert_outcomes(passed=36, deselected=84)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*ms-m03-r03 attempt 1: raw/faulted-O3-isolated.json: *"])
-
-
-def test_junit_properties_are_plain_text(
-    recorded: Recorded, pytester: pytest.Pytester, how: list[str]
-) -> None:
-    recorded.matrix()
-    pytester.runpytest_subprocess("--sremut-adjudicate", *SELECT, "--junit-xml=out.xml", *how)
-    cases = list(ElementTree.parse(recorded.root / "out.xml").iter("testcase"))
-    assert len(cases) == 108
-    (case,) = [case for case in cases if case.get("name") == "test_cell[ms-m01-r01-faulted-O1]"]
-    properties = {p.get("name"): p.get("value") for p in case.iter("property")}
-    assert properties["sremut.fate"] == "SURVIVED"
-    assert properties["sremut.observed"] == "in-process=ACCEPT isolated=ACCEPT"
-    assert properties["sremut.registration"] == "EXPLORATORY"
-    assert str(recorded.root) not in "".join(v or "" for v in properties.values())
 
 
 def test_collecting_only_reads_nothing(recorded: Recorded, pytester: pytest.Pytester) -> None:
