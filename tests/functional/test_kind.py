@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from quick import HOW, MAIN, ROOT, Result, make_project, require_clusters, run, session
+from quick import HOW, MAIN, ROOT, Result, require_clusters, run, session
+from small import make_small
 
 sys.path.insert(0, str(ROOT / "tests" / "unit" / "support"))
 from kind_fakes import Fakes
@@ -42,8 +43,8 @@ def fakes(tmp_path: Path) -> Fakes:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The quick project, whose quick profile is the one for kind."""
-    made = make_project(tmp_path / "project")
+    """The small project, whose quick profile is the one for kind."""
+    made = make_small(tmp_path / "project")
     for study in made.glob("audits/*/study.yaml"):
         text = study.read_text().replace("\n  kind:\n", "\n  published:\n")
         study.write_text(text.replace("\n  quick:\n", "\n  kind:\n"))

@@ -56,10 +56,10 @@ def asked() -> Asked:
 
 
 @pytest.fixture(scope="module")
-def singles(
+def sessions(
     clusters: None, asked: Asked, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Result]:
-    """The sessions in one process."""
+    """Whole sessions and parts, two side by side."""
 
     def project(name: str) -> Path:
         return make_project(tmp_path_factory.mktemp(name))
@@ -68,6 +68,7 @@ def singles(
     some = ("-m", "mutant", "-k", "ms-m01 and (faulted or (restored and contract))")
     strict = ("--sremut-require=soundness", "--sremut-fail-under=50", *HOW["-n0"])
     node = (NODE, "--sremut-fail-under=0", *HOW["no xdist"])
+    two = ("-m", "mutant", "-v", "--sremut-embedded=routing=forwarder", *HOW["-n2"])
     found: dict[str, Result] = {}
     with session(project("whole"), *everything) as whole:
         with contexts.theirs(tmp_path_factory.mktemp("theirs")) as cluster:
@@ -76,30 +77,30 @@ def singles(
             asked |= cluster.asked()
         found["whole"] = whole.end()
         assert whole.left() == []
-    with session(make_small(tmp_path_factory.mktemp("some")), *some, *strict) as part:
+    with session(project("distributed"), *two) as distributed:
         found["node"] = run(project("node"), *node)
-        found["some"] = part.end()
-        assert part.left() == []
+        found["some"] = run(make_small(tmp_path_factory.mktemp("some")), *some, *strict)
+        found["distributed"] = distributed.end()
+        assert distributed.left() == []
     return found
 
 
 @pytest.fixture(scope="module")
-def context(singles: dict[str, Result]) -> Result:
+def context(sessions: dict[str, Result]) -> Result:
     """Every run, on somebody else's cluster, with the shipped manifest's rights alone."""
-    return singles["context"]
+    return sessions["context"]
 
 
 @pytest.fixture(scope="module")
-def whole(singles: dict[str, Result]) -> Result:
+def whole(sessions: dict[str, Result]) -> Result:
     """Every run, in one process; no score is too low."""
-    return singles["whole"]
+    return sessions["whole"]
 
 
 @pytest.fixture(scope="module")
-def distributed(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> Result:
+def distributed(sessions: dict[str, Result]) -> Result:
     """Every run, on two workers, each with a cluster that routes by the forwarder."""
-    project = make_project(tmp_path_factory.mktemp("distributed"))
-    return run(project, "-m", "mutant", "-v", "--sremut-embedded=routing=forwarder", *HOW["-n2"])
+    return sessions["distributed"]
 
 
 @pytest.fixture(params=["whole", "distributed", "context"])
@@ -348,9 +349,9 @@ def test_scores_are_counts_before_percentages(result: Result) -> None:
 # -- selections, requirements, thresholds -------------------------------------------------------
 
 
-def test_a_part_of_a_run_under_soundness_and_a_threshold(singles: dict[str, Result]) -> None:
+def test_a_part_of_a_run_under_soundness_and_a_threshold(sessions: dict[str, Result]) -> None:
     """States that were not asked for are passed all the same; what is read says the same."""
-    result = singles["some"]
+    result = sessions["some"]
     assert result.code == pytest.ExitCode.TESTS_FAILED
     assert "1 failed, 4 passed, 43 deselected" in result.out
     assert (
@@ -370,9 +371,9 @@ def test_a_part_of_a_run_under_soundness_and_a_threshold(singles: dict[str, Resu
     assert "O3 killed" not in result.out
 
 
-def test_a_node_that_never_comes_to_a_mutant(singles: dict[str, Result]) -> None:
+def test_a_node_that_never_comes_to_a_mutant(sessions: dict[str, Result]) -> None:
     """In the healthy state alone nothing is mutated, so there is no score to be had."""
-    result = singles["node"]
+    result = sessions["node"]
     assert "1 passed" in result.out
     assert result.code == pytest.ExitCode.TESTS_FAILED
     for oracle in ("O1", "O3", "O4"):
