@@ -149,8 +149,8 @@ def test_the_store_is_sound_after_that(
 
 
 def test_many_watchers_clients_and_objects(cluster: EmbeddedCluster, world: World) -> None:
-    """200 watchers, 10 clients, 1,000 objects: everybody sees everything, in order."""
-    watchers, clients, each = 200, 10, 100
+    """200 watchers, 10 clients, 500 objects: everybody sees everything, in order."""
+    watchers, clients, each = 200, 10, 50
     path = "/api/v1/namespaces/many/configmaps"
     world.make("/api/v1/namespaces", {"metadata": {"name": "many"}})
     version = world.get(path)["metadata"]["resourceVersion"]
