@@ -298,7 +298,17 @@ def _hangs(note: Path) -> None:
         never.wait(0.01)
 
 
-def test_an_interrupt_ends_the_oracle(request_for: RequestFor, tmp_path: Path) -> None:
+@pytest.fixture
+def hears_ctrl_c() -> Iterator[None]:
+    """In a shell's background a suite leaves it alone, and would wait for the time limit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_ends_the_oracle(
+    hears_ctrl_c: None, request_for: RequestFor, tmp_path: Path
+) -> None:
     """A Ctrl-C during a reading leaves no process that goes on by itself."""
     note = tmp_path / "pids"
     instrument = Isolated()
