@@ -69,6 +69,10 @@ class Transport:
 
         # Not the library's defaults: urllib3 would send a failed request three times more.
         configuration.retries = False
+        # The proxy stays the one that was found when the file was read. The library would look for
+        # it in the environment again with each token it refreshes, in whatever thread, while the
+        # main one takes a variable away after a reading.
+        configuration.proxy = configuration.proxy
         self._configuration = configuration
         self._client = ApiClient(configuration=configuration)
         self._pool = self._client.rest_client.pool_manager

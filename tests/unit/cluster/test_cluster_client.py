@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from http_script import HANG, RESET, HttpScript, chunked, http, ok, status
@@ -15,6 +15,7 @@ from kubeconfigs import write_kubeconfig
 
 from pytest_sremut.cluster.client import KubeClient, load
 from pytest_sremut.cluster.port import Absent, Deleted, Failed, Listing, ObjectRef, Present
+from pytest_sremut.cluster.transport import Transport
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError, UsageError
 
 REF = ObjectRef(kind="Service", namespace="ns", name="web")
@@ -483,3 +484,20 @@ def test_the_global_default_is_not_touched(tmp_path: Path) -> None:
 
     load(write_kubeconfig(tmp_path, "http://127.0.0.1:9"), "test")
     assert "127.0.0.1:9" not in Configuration.get_default_copy().host
+
+
+def test_the_environment_is_not_read_again_once_a_kubeconfig_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may be taking a variable away at that very moment."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:7")
+    kubeconfig = write_kubeconfig(tmp_path, "https://127.0.0.1:9", token="t0")
+    transport = Transport.load(kubeconfig, "test")
+    assert transport.configuration.proxy == "http://127.0.0.1:7"
+
+    def taken_away() -> NoReturn:
+        raise KeyError("KUBECONFIG")
+
+    monkeypatch.setattr("kubernetes.client.configuration.getproxies", taken_away)
+    assert transport.authorization() == {"authorization": "Bearer t0"}
+    assert transport.configuration.proxy == "http://127.0.0.1:7"
