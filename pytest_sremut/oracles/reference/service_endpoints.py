@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pytest_sremut.cluster.port import Kind, ObjectRef
 from pytest_sremut.cluster.waiting import Objects, deployment_lacks, wait_for
-from pytest_sremut.errors import ClusterError
+from pytest_sremut.errors import ClusterError, ClusterUnavailableError
 from pytest_sremut.oracles.context import GraderContext, existing, listed
 
 __all__ = ["PROBE_IMAGE", "PROBE_LABELS", "ServiceEndpoints"]
@@ -29,6 +29,7 @@ _REVISION: Final = "deployment.kubernetes.io/revision"
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _CONNECT_TIMEOUT: Final = 5
 _SUCCESS: Final = "SERVICE_OK"
+_READS: Final = 2
 
 
 class ServiceEndpoints:
@@ -106,16 +107,36 @@ class ServiceEndpoints:
             pod = next((p for p in ended.items if p["metadata"].get("uid") == uid), None)
             if pod is None:
                 raise ClusterError(f"probe pod {name} was deleted by somebody else")
-            log = b"".join(api.logs(namespace, name, timeout=self._context.timeout))
+            connected = pod["status"]["phase"] == "Succeeded"
+            log = self._log(name, complete=connected)
         finally:
             self._context.guarded()
             api.delete(
                 ObjectRef(kind="Pod", namespace=namespace, name=name), uid=uid, grace_period=0
             )
-        if pod["status"]["phase"] == "Succeeded" and _SUCCESS.encode() in log:
+        if connected:
             return ""
         said = " ".join(log.decode("utf-8", "replace").split())[:200]
         return f"no connection to {host}:{port} ({said or 'no output'})"
+
+    def _log(self, name: str, *, complete: bool) -> bytes:
+        """What the probe printed.
+
+        One that ended well has printed its word: a log without it was cut off, or is none, which
+        says nothing of the Service. It is read once more before that raises.
+        """
+        api, namespace = self._context.api, self._context.namespace
+        log = b""
+        for _ in range(_READS):
+            log = b"".join(api.logs(namespace, name, timeout=self._context.timeout))
+            if not complete or _SUCCESS.encode() in log:
+                return log
+        raise ClusterUnavailableError(
+            f"logs of Pod {namespace}/{name}: found {log[:200]!r}; the pod ended well and had "
+            f"printed {_SUCCESS}",
+            status=0,
+            reason="Incomplete",
+        )
 
 
 def _compare(endpoints: Mapping[str, Any], expected: Mapping[str, str]) -> str:

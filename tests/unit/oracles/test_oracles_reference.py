@@ -5,7 +5,7 @@ The table is what the graders they stand for said of the same states on a real K
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -279,6 +279,34 @@ def test_a_probe_pod_that_somebody_deletes_raises(world: World) -> None:
     world.kube.reactors.append(steal)
     with pytest.raises(ClusterError, match="deleted by somebody else"):
         ServiceEndpoints(_context(world)).evaluate()
+
+
+@pytest.mark.parametrize("log", [b"", b"2026-11-30T00:00:00Z SERV", b"<html>busy</html>"])
+def test_a_log_that_lacks_what_the_probe_printed_is_no_rejection(
+    world: World, monkeypatch: pytest.MonkeyPatch, log: bytes
+) -> None:
+    """Cut off, or none: either would say that the Service leads nowhere."""
+    read, answers = world.kube.logs, [log, log]
+
+    def cut(*where: Any, **how: Any) -> Iterator[bytes]:
+        return iter([answers.pop()]) if answers else read(*where, **how)
+
+    monkeypatch.setattr(world.kube, "logs", cut)
+    with pytest.raises(ClusterUnavailableError, match=f"logs of Pod {NS}/.*had printed SERVICE_OK"):
+        ServiceEndpoints(_context(world)).evaluate()
+    assert _leftovers(world) == []
+    answers.append(log)  # the second look is good
+    assert ServiceEndpoints(_context(world)).evaluate() == {"success": True}
+
+
+def test_a_probe_that_failed_rejects_whatever_its_log_says(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world, "connects", lambda: False)
+    monkeypatch.setattr(world.kube, "logs", lambda *_, **__: iter([b"SERVICE_OK\n"]))
+    returned = ServiceEndpoints(_context(world)).evaluate()
+    assert returned["success"] is False
+    assert returned["reason"].startswith("no connection to user-service.")
 
 
 def test_it_writes_to_no_other_cluster(world: World) -> None:
