@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sremut.cluster.client import KubeClient, load
-from pytest_sremut.cluster.identity import read_identity
+from pytest_sremut.cluster.identity import read_identity, read_uid
 from pytest_sremut.cluster.observing import cluster_facts
 from pytest_sremut.cluster.port import ClusterFacts, ClusterIdentity, Failed, KubeApi
 from pytest_sremut.errors import UsageError
@@ -81,6 +81,10 @@ class ContextBackend:
     def identity(self) -> ClusterIdentity:
         """See `Cluster`."""
         return read_identity(self._client, self._client.server)
+
+    def kube_system_uid(self) -> str:
+        """See `Cluster`."""
+        return read_uid(self._client)
 
     def facts(self) -> ClusterFacts:
         """Version, nodes, network and proxy; never the address, which may tell who you are.

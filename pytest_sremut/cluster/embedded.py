@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_sremut.cluster.client import KubeClient, load
-from pytest_sremut.cluster.identity import read_identity
+from pytest_sremut.cluster.identity import read_identity, read_uid
 from pytest_sremut.cluster.port import ClusterFacts, ClusterIdentity, KubeApi
 from pytest_sremut.errors import ClusterUnavailableError
 
@@ -173,6 +173,10 @@ class EmbeddedBackend:
     def identity(self) -> ClusterIdentity:
         """See `Cluster`."""
         return read_identity(self._client, self._client.server)
+
+    def kube_system_uid(self) -> str:
+        """See `Cluster`."""
+        return read_uid(self._client)
 
     def facts(self) -> ClusterFacts:
         """What the cluster is made of on this machine: routing, tools, level of isolation."""

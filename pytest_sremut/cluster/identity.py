@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_sremut.cluster.port import ClusterIdentity, Failed, KubeApi, ObjectRef, Present
 from pytest_sremut.errors import ClusterUnavailableError
 
-__all__ = ["read_identity"]
+__all__ = ["read_identity", "read_uid"]
 
 
 def read_identity(api: KubeApi, server: str) -> ClusterIdentity:
@@ -14,18 +14,31 @@ def read_identity(api: KubeApi, server: str) -> ClusterIdentity:
     Raises:
         ClusterUnavailableError: Either cannot be read; an absent kube-system is no identity.
     """
+    uid = read_uid(api)
+    version = api.version()
+    if isinstance(version, Failed):
+        raise _unread(version)
+    release = version.get("gitVersion")
+    if not isinstance(release, str):
+        raise ClusterUnavailableError("the cluster does not tell its version")
+    return ClusterIdentity(kube_system_uid=uid, server_version=release, server=server)
+
+
+def read_uid(api: KubeApi) -> str:
+    """UID of the kube-system namespace.
+
+    Raises:
+        ClusterUnavailableError: It cannot be read; an absent kube-system is no identity.
+    """
     namespace = api.get(ObjectRef(kind="Namespace", namespace="", name="kube-system"))
     if isinstance(namespace, Failed):
         raise _unread(namespace)
     if not isinstance(namespace, Present):
         raise ClusterUnavailableError("namespace kube-system does not exist")
-    version = api.version()
-    if isinstance(version, Failed):
-        raise _unread(version)
-    uid, release = namespace.body["metadata"].get("uid"), version.get("gitVersion")
-    if not isinstance(uid, str) or not uid or not isinstance(release, str):
-        raise ClusterUnavailableError("the cluster tells neither its UID nor its version")
-    return ClusterIdentity(kube_system_uid=uid, server_version=release, server=server)
+    uid = namespace.body["metadata"].get("uid")
+    if not isinstance(uid, str) or not uid:
+        raise ClusterUnavailableError("the cluster does not tell its UID")
+    return uid
 
 
 def _unread(failed: Failed) -> ClusterUnavailableError:

@@ -282,6 +282,13 @@ class Cluster(Protocol):
         """Read now, never cached. Raises ClusterUnavailableError."""
         ...
 
+    def kube_system_uid(self) -> str:
+        """Which cluster it is, by one request: for whoever asks before each write.
+
+        Read now, never cached. Raises ClusterUnavailableError.
+        """
+        ...
+
     def facts(self) -> ClusterFacts: ...
 
     def fit_for_verdicts(self, *, timeout: float) -> Sequence[str]:

@@ -343,11 +343,11 @@ class Guard:
             raise GuardRefusedError(
                 f"context {self._cluster.context} is not allowed for writing (allowed: {names})"
             )
-        now = self._cluster.identity()
-        if now.kube_system_uid != self._identity.kube_system_uid:
+        now = self._cluster.kube_system_uid()
+        if now != self._identity.kube_system_uid:
             raise GuardRefusedError(
                 f"context {self._cluster.context} now reaches another cluster "
-                f"(kube-system {now.kube_system_uid}, leased {self._identity.kube_system_uid})"
+                f"(kube-system {now}, leased {self._identity.kube_system_uid})"
             )
 
     def _creation(

@@ -178,6 +178,10 @@ class KindBackend:
         """See `Cluster`."""
         return self._inner.identity()
 
+    def kube_system_uid(self) -> str:
+        """See `Cluster`."""
+        return self._inner.kube_system_uid()
+
     def facts(self) -> ClusterFacts:
         """What it is made of: kind, engine, node image, configuration and images by digest."""
         values = {**self._inner.facts().values, **self._made_of}

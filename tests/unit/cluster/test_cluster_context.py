@@ -45,10 +45,11 @@ def test_an_allowed_context_must_exist(tmp_path: Path) -> None:
 
 def test_the_identity_is_read_each_time(cluster: Cluster, server: HttpScript) -> None:
     version = ok({"gitVersion": "v1.36.2"})
-    server.reply(_namespace("u1"), version, _namespace("u2"), version)
+    server.reply(_namespace("u1"), version, _namespace("u2"), version, _namespace("u3"))
     assert cluster.identity().kube_system_uid == "u1"
     second = cluster.identity()
     assert (second.kube_system_uid, second.server_version) == ("u2", "v1.36.2")
+    assert cluster.kube_system_uid() == "u3"
     assert second.server == server.address
 
 

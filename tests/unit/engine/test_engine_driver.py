@@ -161,7 +161,7 @@ def test_a_context_that_is_not_allowed(world: EngineWorld) -> None:
 
 def test_another_cluster_behind_the_same_context(world: EngineWorld) -> None:
     driver = world.driver("MS-M01")
-    world.kube_system_uid = "cluster-2"
+    world.uid = "cluster-2"
     with pytest.raises(RunStoppedError, match="now reaches another cluster") as caught:
         driver.state(State.HEALTHY)
     assert caught.value.outcome is Outcome.PROTOCOL_VIOLATION

@@ -105,7 +105,7 @@ def test_a_context_that_was_not_allowed(
 def test_identity_is_asked_before_every_write(world: EngineWorld, journal: Journal) -> None:
     guarded = guard(world, journal)
     guarded.create(OperationKind.CREATE_MUTANT, [config("a")])
-    world.kube_system_uid = "somebody-else"
+    world.uid = "somebody-else"
     with pytest.raises(GuardRefusedError, match="now reaches another cluster"):
         guarded.create(OperationKind.CREATE_MUTANT, [config("b")])
     assert len(writes(world)) == 1

@@ -209,7 +209,7 @@ def test_the_cluster_is_asked_again_before_each_call_of_an_operation(tmp_path: P
     bodies = [{**BODY, "metadata": {"name": f"c{number}"}} for number in range(3)]
 
     def pointed_elsewhere(_: Present) -> None:
-        bench.world.kube_system_uid = "somebody-else"
+        bench.world.uid = "somebody-else"
 
     with pytest.raises(GuardRefusedError, match="now reaches another cluster"):
         bench.guard.create(OperationKind.DEPLOY_APPLICATION, bodies, note=pointed_elsewhere)

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 from engine_world import EngineWorld, FakeInstrument
 from fake_kube import FakeKube
 
-from pytest_sremut.cluster.identity import read_identity
+from pytest_sremut.cluster.identity import read_identity, read_uid
 from pytest_sremut.cluster.port import (
     Absent,
     ClusterIdentity,
@@ -302,6 +302,9 @@ class FaultedWorld(EngineWorld):
 
     def identity(self) -> ClusterIdentity:
         return read_identity(self.api, "fake")
+
+    def kube_system_uid(self) -> str:
+        return read_uid(self.api)
 
     def small_study(self, mutant: str) -> Study:
         """One oracle through one instrument: every call site is there, few are there often."""

@@ -123,7 +123,7 @@ class EngineWorld(World):
         self.clock = FakeClock()
         self.directory = directory
         self.deviations: list[str] = []
-        self.kube_system_uid = "cluster-1"
+        self.uid = "cluster-1"
         self.rounds_fail = False  # every request of every round, whatever the world looks like
         self.hooks: list[Callable[[str, Mapping[str, Any]], None]] = []
         self.stuck: set[str] = set()  # Deployments whose pods never become ready
@@ -159,9 +159,10 @@ class EngineWorld(World):
         return self.kube
 
     def identity(self) -> ClusterIdentity:
-        return ClusterIdentity(
-            kube_system_uid=self.kube_system_uid, server_version="v1.36.2", server="fake"
-        )
+        return ClusterIdentity(kube_system_uid=self.uid, server_version="v1.36.2", server="fake")
+
+    def kube_system_uid(self) -> str:
+        return self.uid
 
     def facts(self) -> ClusterFacts:
         return ClusterFacts(kind="embedded", name="fake", context=self.context, values={})
@@ -202,7 +203,7 @@ class EngineWorld(World):
                 session="test",
                 files=file_digests(ROOT, study.frozen),
                 profile="embedded",
-                cluster={"kind": "fake", "kube_system_uid": self.kube_system_uid},
+                cluster={"kind": "fake", "kube_system_uid": self.uid},
                 sealed=self.sealed,
             )
         )

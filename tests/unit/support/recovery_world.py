@@ -135,7 +135,7 @@ class KilledWorld(EngineWorld):
 
     def pending(self) -> list[Pending]:
         """What is to be recovered here."""
-        return list(pending_attempts([self.directory], self.kube_system_uid, project=self.project))
+        return list(pending_attempts([self.directory], self.uid, project=self.project))
 
     def recoverer(self, **changes: Any) -> Recoverer:
         """Whoever puts it back."""

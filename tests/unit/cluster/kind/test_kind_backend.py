@@ -33,7 +33,7 @@ def test_a_cluster_of_one_worker(fakes: Fakes, start: Any, api: Any) -> None:
     directory = _directory(fakes)
     assert (backend.name, backend.context) == (NAME, f"kind-{NAME}")
     assert backend.kubeconfig == directory / "kubeconfig"
-    assert backend.identity().kube_system_uid == "cluster-1"
+    assert backend.identity().kube_system_uid == backend.kube_system_uid() == "cluster-1"
     assert backend.fit_for_verdicts(timeout=1) == []
     assert isinstance(backend, LogSource)
     (create,) = fakes.calls("kind", "create")

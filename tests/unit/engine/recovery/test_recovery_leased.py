@@ -146,7 +146,7 @@ def test_a_mark_of_another_cluster_is_never_released(world: KilledWorld, lease: 
     """A copy of the mark, or a kubeconfig that was pointed elsewhere."""
     world.run("MS-M01", world.study(), STEP)
     lease.mark_dirty("ms-m01-r01", facts(world))
-    world.kube_system_uid = "another"
+    world.uid = "another"
     with pytest.raises(BlockedError, match="cannot be read"):
         recover(world, lease)
     assert lease.dirty() is not None
