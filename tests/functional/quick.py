@@ -120,6 +120,11 @@ class Result:
         """Where an attempt of the ledger stands."""
         return self.evidence() / str(attempt["directory"])
 
+    def journal(self, attempt: dict[str, Any]) -> list[dict[str, Any]]:
+        """The entries of an attempt's journal, in order."""
+        lines = (self.directory(attempt) / "journal.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
     def states(self, attempt: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """The state records of an attempt, by state."""
         files = (self.directory(attempt) / "states").glob("*.json")

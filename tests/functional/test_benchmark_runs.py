@@ -180,7 +180,7 @@ def test_the_benchmarks_own_injector_and_noise_by_profile(sessions: dict[str, Re
     (attempt,) = result.attempts()
     assert attempt["outcome"] == "COMPLETE"
     directory = result.directory(attempt)
-    journal = [json.loads(line) for line in (directory / "journal.jsonl").read_text().splitlines()]
+    journal = result.journal(attempt)
     intents = [entry["facts"] for entry in journal if entry["transition"] == "INTENT"]
     receipts = {
         entry["facts"]["operation"] for entry in journal if entry["transition"] == "RECEIPT"

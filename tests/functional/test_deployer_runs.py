@@ -38,8 +38,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 def operations(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
     """Each operation on the application as a whole with what its receipt says, in order."""
     (attempt,) = result.attempts()
-    lines = (result.directory(attempt) / "journal.jsonl").read_text().splitlines()
-    journal = [json.loads(line) for line in lines]
+    journal = result.journal(attempt)
     receipts = {
         entry["facts"]["operation"]: entry["facts"]["effects"]
         for entry in journal
@@ -112,8 +111,7 @@ def test_a_deployment_that_fails_is_an_outcome_and_is_taken_away(
         "benchmark-remove", "benchmark-deploy", "benchmark-remove",
     ]  # fmt: skip
     assert "conclusion" in done[1][1][0]  # the receipt of what failed says what was seen
-    lines = (result.directory(attempt) / "journal.jsonl").read_text()
-    assert "ABORTED_SAFE" in lines
+    assert "ABORTED_SAFE" in [entry["transition"] for entry in result.journal(attempt)]
 
 
 def test_an_application_that_the_benchmark_does_not_have_refuses_the_session(

@@ -87,8 +87,7 @@ def test_a_run_by_an_account_that_may_do_the_least(tmp_path: Path) -> None:
     directory = result.directory(attempt)
     files = json.loads((directory / "attempt.json").read_text())["files"]
     assert set(files) == {"study", "mutants", "contract", "application/all.yaml"}
-    journal = (directory / "journal.jsonl").read_text().splitlines()
-    facts = [json.loads(line)["facts"] for line in journal]
+    facts = [entry["facts"] for entry in result.journal(attempt)]
     (deployed,) = [one for one in facts if one.get("kind") == "deploy-application"]
     assert deployed["calls"][0]["object"] == f"ConfigMap {NAMESPACE}/settings"
     (removed,) = [one for one in facts if one.get("kind") == "remove-application"]

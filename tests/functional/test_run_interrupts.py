@@ -23,8 +23,7 @@ def clusters() -> None:
 
 
 def transitions(result: Result, attempt: dict[str, Any]) -> list[str]:
-    lines = (result.directory(attempt) / "journal.jsonl").read_text().splitlines()
-    return [json.loads(line)["transition"] for line in lines]
+    return [entry["transition"] for entry in result.journal(attempt)]
 
 
 def check_put_back(result: Result, attempt: dict[str, Any], received: str) -> None:
