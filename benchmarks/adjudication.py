@@ -104,10 +104,10 @@ def measure(directory: Path, count: int) -> dict[str, Any]:
 
     from pytest_sremut.evidence.identity import file_digests
     from pytest_sremut.ledger.adjudicate import ledger
-    from pytest_sremut.ledger.document import checked, ledger_bytes
     from pytest_sremut.ledger.judge import StudyInput, judge, pods_needed
     from pytest_sremut.ledger.load import read_evidence
-    from pytest_sremut.ledger.markdown import render
+    from pytest_sremut.ledger.renderings.document import checked, ledger_bytes
+    from pytest_sremut.ledger.renderings.markdown import render
 
     study = studies(count)
     inputs = [StudyInput(study=study, digests=file_digests(PROJECT, study.frozen))]

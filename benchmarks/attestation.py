@@ -24,11 +24,11 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from pytest_sremut.attestation.authority import SelfIssuedAuthority
-from pytest_sremut.attestation.identity import KeyKind
-from pytest_sremut.attestation.request import build_query
-from pytest_sremut.attestation.trust import TrustStore
-from pytest_sremut.attestation.verify import verify
+from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority
+from pytest_sremut.attestation.rfc3161.identity import KeyKind
+from pytest_sremut.attestation.rfc3161.request import build_query
+from pytest_sremut.attestation.rfc3161.trust import TrustStore
+from pytest_sremut.attestation.rfc3161.verify import verify
 
 DATA = b"predictions" * 100
 CASES: tuple[tuple[KeyKind, int], ...] = (("ec", 2), ("ec", 3), ("rsa", 2), ("rsa", 3))

@@ -33,7 +33,7 @@ from disk_faults import CALLS, ERRORS, DiskRun
 from engine_world import small_application
 
 from pytest_sremut.cluster import waiting
-from pytest_sremut.engine import application
+from pytest_sremut.engine.steps import deploy as application
 
 WRITES = ("create", "replace", "delete")
 

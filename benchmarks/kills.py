@@ -49,12 +49,12 @@ from pytest_sremut.cluster.port import Listing  # noqa: E402
 from pytest_sremut.cluster.transport import Answer, Transport  # noqa: E402
 from pytest_sremut.demo.manifests import deployment, service  # noqa: E402
 from pytest_sremut.demo.roles import ROLES  # noqa: E402
-from pytest_sremut.engine.capture import restorable  # noqa: E402
 from pytest_sremut.engine.recovery import rebuild  # noqa: E402
+from pytest_sremut.engine.steps.capture import restorable  # noqa: E402
 from pytest_sremut.evidence.journal import JournalStatus, read_journal  # noqa: E402
 from pytest_sremut.evidence.load import load_entry  # noqa: E402
 from pytest_sremut.evidence.root import EvidenceRoot  # noqa: E402
-from pytest_sremut.study.canonical import sha256  # noqa: E402
+from pytest_sremut.ground.formats.canonical import sha256  # noqa: E402
 
 NAMESPACE, THEIRS = "social-network", "bystanders"
 MUTANTS = ("ms-m01", "ms-m02", "ms-m03", "ms-m04")

@@ -23,9 +23,9 @@ sys.path[:0] = [str(UNIT), str(UNIT / "seal")]
 from sealed_doubles import sealed_evidence  # noqa: E402
 from tampering_kit import KINDS, tampered  # noqa: E402
 
-from pytest_sremut.attestation.anchoring import OfflineStamps, TimestampAnchor  # noqa: E402
-from pytest_sremut.attestation.authority import SelfIssuedAuthority  # noqa: E402
-from pytest_sremut.attestation.trust import TrustStore  # noqa: E402
+from pytest_sremut.attestation.registration.anchoring import OfflineStamps, TimestampAnchor  # noqa: E402
+from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority  # noqa: E402
+from pytest_sremut.attestation.rfc3161.trust import TrustStore  # noqa: E402
 from pytest_sremut.errors import EvidenceError  # noqa: E402
 from pytest_sremut.evidence.seal.evidence import verify_evidence  # noqa: E402
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from pytest_sremut import __version__
 from pytest_sremut.attestation.cli import add_arguments as add_attestation
-from pytest_sremut.census.cli import add_arguments as add_census
+from pytest_sremut.census.report.cli import add_arguments as add_census
 from pytest_sremut.errors import SremutError, UsageError
 from pytest_sremut.ledger.baseline.command import add_arguments as add_baseline
 from pytest_sremut.ledger.published.command import add_arguments as add_import
-from pytest_sremut.recovery_command import add_arguments as add_recover
+from pytest_sremut.session.recovery_command import add_arguments as add_recover
 from pytest_sremut.study.matrix_command import add_arguments as add_matrix
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def _cluster_down(arguments: argparse.Namespace) -> int:
 
 def _doctor(arguments: argparse.Namespace) -> int:
     from pytest_sremut.cluster.kind import preflight
-    from pytest_sremut.embedded.doctor import diagnose
+    from pytest_sremut.embedded.selftest.doctor import diagnose
 
     checks = [*diagnose(), *preflight.diagnose(os.environ)]
     if arguments.json:

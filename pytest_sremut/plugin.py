@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_sremut import hookspecs
-from pytest_sremut.census_items import CensusItems, add_census_options, asks_for_census
 from pytest_sremut.options import Settings, add_options, asks_for_mutants, settings_of
+from pytest_sremut.session.census import CensusItems, add_census_options, asks_for_census
 
 if TYPE_CHECKING:
-    from pytest_sremut.adjudication import Adjudication
-    from pytest_sremut.audit import Audit
+    from pytest_sremut.session.audit import Audit
+    from pytest_sremut.session.recorded import Adjudication
 
 __all__: list[str] = []
 
@@ -60,10 +60,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _audit(config: pytest.Config, settings: Settings) -> Audit | Adjudication:
     if settings.adjudicate:
-        from pytest_sremut.adjudication import Adjudication
+        from pytest_sremut.session.recorded import Adjudication
 
         return Adjudication(config, settings)
-    from pytest_sremut.audit import Audit
+    from pytest_sremut.session.audit import Audit
 
     return Audit(config, settings)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_sremut.ledger.text import summary_lines
+from pytest_sremut.ledger.renderings.text import summary_lines
 
 if TYPE_CHECKING:
     from pytest_sremut.ledger.model import AttemptFact

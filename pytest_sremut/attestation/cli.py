@@ -20,8 +20,8 @@ from pytest_sremut.attestation.errors import Fault, VerificationError
 from pytest_sremut.errors import InputError, SremutError, UsageError
 
 if TYPE_CHECKING:
-    from pytest_sremut.attestation.report import RegistrationReport
-    from pytest_sremut.attestation.trust import TrustStore
+    from pytest_sremut.attestation.registration.result import RegistrationReport
+    from pytest_sremut.attestation.rfc3161.trust import TrustStore
     from pytest_sremut.study.model import Study
 
 __all__ = ["add_arguments", "exit_code"]
@@ -148,9 +148,9 @@ def _studies(root: Path) -> list[str]:
 
 
 def _freeze(arguments: argparse.Namespace) -> int:
-    from pytest_sremut.attestation.authority import SelfIssuedAuthority
-    from pytest_sremut.attestation.freeze import freeze, freeze_tree
-    from pytest_sremut.attestation.transport import HttpAuthority
+    from pytest_sremut.attestation.registration.freeze import freeze, freeze_tree
+    from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority
+    from pytest_sremut.attestation.rfc3161.transport import HttpAuthority
 
     root: Path = arguments.root
     study = _load(root, arguments.study)
@@ -177,7 +177,7 @@ def _freeze(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from pytest_sremut.attestation.trust import load_trust
+    from pytest_sremut.attestation.rfc3161.trust import load_trust
 
     if (arguments.reply is None) != (arguments.data is None):
         raise UsageError("--reply and --data go together")
@@ -187,7 +187,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             raise UsageError("--reply verifies one token; name no study with it")
         return _verify_reply(arguments, trust or load_trust(arguments.root / _TRUST))
     if arguments.what is not None:
-        from pytest_sremut.attestation.evidence import is_recorded
+        from pytest_sremut.attestation.registration.evidence import is_recorded
 
         given = Path(arguments.what)
         if is_recorded(given):
@@ -198,7 +198,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _verify_evidence(
     arguments: argparse.Namespace, directory: Path, trust: TrustStore | None
 ) -> int:
-    from pytest_sremut.attestation.evidence import verify_recorded
+    from pytest_sremut.attestation.registration.evidence import verify_recorded
 
     report = verify_recorded(
         directory,
@@ -223,7 +223,7 @@ def _verify_evidence(
 
 
 def _verify_studies(arguments: argparse.Namespace, trust: TrustStore | None) -> int:
-    from pytest_sremut.attestation.registration import check
+    from pytest_sremut.attestation.registration.check import check
 
     root: Path = arguments.root
     what = arguments.what
@@ -257,7 +257,7 @@ def _print_report(report: RegistrationReport) -> None:
 
 
 def _verify_reply(arguments: argparse.Namespace, trust: TrustStore) -> int:
-    from pytest_sremut.attestation.verify import verify
+    from pytest_sremut.attestation.rfc3161.verify import verify
 
     query = None if arguments.query is None else _bytes(arguments.query)
     failure: VerificationError | None = None
@@ -303,8 +303,8 @@ def _bytes(file: Path) -> bytes:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from pytest_sremut.attestation.authority import SelfIssuedAuthority
-    from pytest_sremut.attestation.server import serve
+    from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority
+    from pytest_sremut.attestation.rfc3161.server import serve
 
     authority = SelfIssuedAuthority(kind=arguments.key, length=arguments.chain)
     ended = threading.Event()

@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_sremut.census.rules import check
 from pytest_sremut.errors import InputError
-from pytest_sremut.study.yamlfile import read_yaml
+from pytest_sremut.ground.formats.yamlfile import read_yaml
 
 __all__ = ["FILE", "SREGYM", "Layout", "find_layout"]
 

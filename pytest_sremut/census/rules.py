@@ -17,9 +17,9 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pytest_sremut.errors import InputError
-from pytest_sremut.study.canonical import canonical_sha256
-from pytest_sremut.study.schema import validate
-from pytest_sremut.study.yamlfile import YamlFile, parse_yaml
+from pytest_sremut.ground.formats.canonical import canonical_sha256
+from pytest_sremut.ground.formats.schema import validate
+from pytest_sremut.ground.formats.yamlfile import YamlFile, parse_yaml
 
 __all__ = ["Rules", "check", "shipped_rules"]
 

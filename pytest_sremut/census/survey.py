@@ -15,11 +15,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pytest_sremut.census.calls import call
-from pytest_sremut.census.files import documents
-from pytest_sremut.census.judge import Judgement, judge
+from pytest_sremut.census.interpreter.attributes import find_in_class, get_attr
+from pytest_sremut.census.interpreter.calls import call
+from pytest_sremut.census.interpreter.machine import (
+    BudgetError,
+    Comparison,
+    Frame,
+    Machine,
+    MissingRead,
+    Scope,
+)
+from pytest_sremut.census.interpreter.texts import as_text
+from pytest_sremut.census.interpreter.values import (
+    ClassV,
+    Dict,
+    Func,
+    Inst,
+    ListV,
+    ModuleV,
+    Unknown,
+    Value,
+)
+from pytest_sremut.census.judge.surfaces import observations, perturbations
+from pytest_sremut.census.judge.verdicts import Judgement, judge
 from pytest_sremut.census.layout import Layout
-from pytest_sremut.census.machine import BudgetError, Comparison, Frame, Machine, MissingRead, Scope
 from pytest_sremut.census.model import (
     Effect,
     Observation,
@@ -30,21 +49,9 @@ from pytest_sremut.census.model import (
     Trail,
     Verdict,
 )
-from pytest_sremut.census.objects import find_in_class, get_attr
+from pytest_sremut.census.models.files import documents
 from pytest_sremut.census.rules import Rules
 from pytest_sremut.census.source import SourceTree
-from pytest_sremut.census.surfaces import observations, perturbations
-from pytest_sremut.census.texts import as_text
-from pytest_sremut.census.values import (
-    ClassV,
-    Dict,
-    Func,
-    Inst,
-    ListV,
-    ModuleV,
-    Unknown,
-    Value,
-)
 from pytest_sremut.errors import InputError
 
 __all__ = ["Followed", "Survey"]
@@ -393,7 +400,7 @@ def _class_place(cls: ClassV) -> Place:
 
 def _assigned(m: Machine, made: Inst, attribute: str, name: str) -> Place:
     """The line that assigns the oracle, in the class or one it inherits from."""
-    from pytest_sremut.census.objects import mro_of
+    from pytest_sremut.census.interpreter.attributes import mro_of
 
     for cls in mro_of(m, made.cls):
         for node in ast.walk(cls.node):
@@ -411,7 +418,7 @@ def _assigned(m: Machine, made: Inst, attribute: str, name: str) -> Place:
 
 def _is_set_somewhere(m: Machine, made: Inst, read: MissingRead) -> bool:
     """Whether any method of the problem's classes sets the attribute: then it may be there."""
-    from pytest_sremut.census.objects import mro_of
+    from pytest_sremut.census.interpreter.attributes import mro_of
 
     if read.cls != made.cls.name:
         return True  # only the problem's own attributes are a contract with its oracle

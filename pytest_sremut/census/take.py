@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_sremut.census.finders import baseline_users, oracle_modules, source_findings
-from pytest_sremut.census.graph_finders import graph_findings
+from pytest_sremut.census.finders.graph import graph_findings
+from pytest_sremut.census.finders.source import baseline_users, oracle_modules, source_findings
+from pytest_sremut.census.interpreter.attributes import mro_of
+from pytest_sremut.census.interpreter.values import Dict, Inst, ListV
+from pytest_sremut.census.judge.overrides import Overrides, apply_overrides
 from pytest_sremut.census.layout import Layout, find_layout
 from pytest_sremut.census.model import Census, Finding
-from pytest_sremut.census.objects import mro_of
-from pytest_sremut.census.overrides import Overrides, apply_overrides
 from pytest_sremut.census.rules import Rules, shipped_rules
 from pytest_sremut.census.source import SourceTree
 from pytest_sremut.census.survey import Followed, Survey
-from pytest_sremut.census.values import Dict, Inst, ListV
 from pytest_sremut.errors import InputError, SremutError
 
 __all__ = ["Taken", "take_census"]

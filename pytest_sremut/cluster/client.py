@@ -28,7 +28,7 @@ from pytest_sremut.cluster.port import (
 from pytest_sremut.cluster.resources import READ_ONLY, RESOURCES, collection_path, object_path
 from pytest_sremut.cluster.transport import Answer, NoAnswerError, Transport
 from pytest_sremut.errors import ClusterUnavailableError
-from pytest_sremut.evidence.scrub import scrub_text
+from pytest_sremut.ground.durable.scrub import scrub_text
 
 __all__ = ["KubeClient", "load"]
 

@@ -15,7 +15,7 @@ from pytest_sremut.cluster.resources import RESOURCES
 from pytest_sremut.cluster.shapes import misfit
 from pytest_sremut.cluster.transport import Answer, NoAnswer
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError
-from pytest_sremut.evidence.scrub import scrub_text
+from pytest_sremut.ground.durable.scrub import scrub_text
 
 __all__ = [
     "MalformedError",

@@ -29,7 +29,7 @@ from typing import Final, Self
 
 from pytest_sremut.cluster.port import ClusterIdentity
 from pytest_sremut.errors import UsageError
-from pytest_sremut.evidence.atomic import reason_of
+from pytest_sremut.ground.durable.atomic import reason_of
 
 __all__ = ["DirtyMark", "Lease", "default_directory", "directory_for", "marks", "own_directories"]
 

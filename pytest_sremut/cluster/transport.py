@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from pytest_sremut.errors import UsageError
-from pytest_sremut.evidence.scrub import protect, scrub_text
+from pytest_sremut.ground.durable.scrub import protect, scrub_text
 
 if TYPE_CHECKING:
     import urllib3

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .config import Options
-from .failure import EmbeddedError
-from .images import Image
+from pytest_sremut.embedded.boot.config import Options
+from pytest_sremut.embedded.failure import EmbeddedError
+from pytest_sremut.embedded.kubelet.images import Image
 
 if TYPE_CHECKING:
-    from .cluster import EmbeddedCluster
-    from .launcher import attach, up
+    from pytest_sremut.embedded.boot.cluster import EmbeddedCluster
+    from pytest_sremut.embedded.boot.launcher import attach, up
 
 __all__ = ["EmbeddedCluster", "EmbeddedError", "Image", "Options", "attach", "up"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from . import launcher
+        from pytest_sremut.embedded.boot import launcher
 
         return getattr(launcher, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

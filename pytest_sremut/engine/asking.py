@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_sremut.oracles.request import OracleNode, ReadingRequest
 
 if TYPE_CHECKING:
-    from pytest_sremut.engine.context import RunContext
+    from pytest_sremut.engine.state import RunContext
 
 __all__ = ["request_for"]
 

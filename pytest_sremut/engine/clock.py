@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
-from pytest_sremut.evidence.clock import Clock as EvidenceClock
-from pytest_sremut.evidence.clock import SystemClock as EvidenceSystemClock
-from pytest_sremut.evidence.clock import rfc3339
+from pytest_sremut.ground.durable.clock import Clock as EvidenceClock
+from pytest_sremut.ground.durable.clock import SystemClock as EvidenceSystemClock
+from pytest_sremut.ground.durable.clock import rfc3339
 
 __all__ = ["Clock", "SystemClock", "rfc3339"]
 

@@ -29,7 +29,7 @@ from pytest_sremut.cluster.port import (
     ObjectRef,
     Present,
 )
-from pytest_sremut.engine.operations import (
+from pytest_sremut.engine.journal_ops import (
     CREATE,
     DELETE,
     Call,
@@ -48,8 +48,8 @@ from pytest_sremut.engine.reconciliation import (
     uid_of,
 )
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError, GuardRefusedError
-from pytest_sremut.evidence.uninterrupted import uninterrupted
-from pytest_sremut.study.canonical import canonical_json, sha256
+from pytest_sremut.ground.durable.uninterrupted import uninterrupted
+from pytest_sremut.ground.formats.canonical import canonical_json, sha256
 
 __all__ = ["Captured", "Guard", "JournalPort", "OperationKind", "captured", "ref_of"]
 

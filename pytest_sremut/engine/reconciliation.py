@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from pytest_sremut.cluster.port import Absent, Failed, KubeApi, ObjectRef, Present
-from pytest_sremut.engine.operations import CREATE, DELETE, Call, Operation, ref_of
+from pytest_sremut.engine.journal_ops import CREATE, DELETE, Call, Operation, ref_of
 
 __all__ = ["Conclusion", "Finding", "look", "look_all", "made_by"]
 

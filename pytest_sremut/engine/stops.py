@@ -10,7 +10,7 @@ from pytest_sremut.errors import (
     InputError,
     SremutError,
 )
-from pytest_sremut.evidence.scrub import scrub_text
+from pytest_sremut.ground.durable.scrub import scrub_text
 from pytest_sremut.study.verdict import Outcome
 
 __all__ = ["RunStoppedError", "outcome_of", "told", "without_outcome"]

@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import make_directory, reason_of, write_new
 from pytest_sremut.evidence.check import checked, plain
-from pytest_sremut.evidence.clock import Clock, rfc3339
 from pytest_sremut.evidence.identity import AttemptIdentity
 from pytest_sremut.evidence.journal import Journal
 from pytest_sremut.evidence.rawref import RawRef, is_safe_name
 from pytest_sremut.evidence.stream import AppendStream
-from pytest_sremut.evidence.uninterrupted import uninterrupted
-from pytest_sremut.study.canonical import CanonicalError, canonical_json
+from pytest_sremut.ground.durable.atomic import make_directory, reason_of, write_new
+from pytest_sremut.ground.durable.clock import Clock, rfc3339
+from pytest_sremut.ground.durable.uninterrupted import uninterrupted
+from pytest_sremut.ground.formats.canonical import CanonicalError, canonical_json
 from pytest_sremut.study.verdict import Outcome, State
 
 __all__ = ["RESERVED", "SAMPLER", "AppendStream", "Attempt", "Found"]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.study.quickschema import accepts
-from pytest_sremut.study.schema import describe, validator_for
-from pytest_sremut.study.yamlevents import dotted_path
+from pytest_sremut.ground.formats.quickschema import accepts
+from pytest_sremut.ground.formats.schema import describe, validator_for
+from pytest_sremut.ground.formats.yamlevents import dotted_path
 
 __all__ = ["checked", "parse_checked", "plain"]
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest_sremut
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import reason_of
-from pytest_sremut.evidence.clock import Clock
+from pytest_sremut.ground.durable.atomic import reason_of
+from pytest_sremut.ground.durable.clock import Clock
 from pytest_sremut.study.model import Protocol
 from pytest_sremut.study.verdict import Registration
 

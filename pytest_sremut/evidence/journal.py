@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import fsync_directory, reason_of, write_all
-from pytest_sremut.evidence.clock import Clock, rfc3339
-from pytest_sremut.evidence.uninterrupted import uninterrupted
-from pytest_sremut.study.canonical import (
+from pytest_sremut.ground.durable.atomic import fsync_directory, reason_of, write_all
+from pytest_sremut.ground.durable.clock import Clock, rfc3339
+from pytest_sremut.ground.durable.uninterrupted import uninterrupted
+from pytest_sremut.ground.formats.canonical import (
     CanonicalError,
     canonical_json,
     parse_with_encoder,

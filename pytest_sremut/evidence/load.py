@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import TEMPORARY, reason_of
 from pytest_sremut.evidence.attempt import references_in
 from pytest_sremut.evidence.check import parse_checked
 from pytest_sremut.evidence.journal import (
@@ -20,6 +19,7 @@ from pytest_sremut.evidence.journal import (
 from pytest_sremut.evidence.rawref import RawRef
 from pytest_sremut.evidence.records import AttemptRecord, StateRecord, state_record
 from pytest_sremut.evidence.root import AttemptEntry
+from pytest_sremut.ground.durable.atomic import TEMPORARY, reason_of
 from pytest_sremut.study.verdict import Outcome, Registration, State
 
 __all__ = ["load_attempt", "load_entry"]

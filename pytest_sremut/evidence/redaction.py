@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pytest_sremut.evidence.scrub import (
+from pytest_sremut.ground.durable.scrub import (
     REDACTED,
     looks_random,
     looks_secret,

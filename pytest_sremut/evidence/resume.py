@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import TEMPORARY, make_directory, reason_of, write_new
 from pytest_sremut.evidence.attempt import RESERVED, Attempt, Found
 from pytest_sremut.evidence.check import parse_checked
-from pytest_sremut.evidence.clock import Clock, SystemClock
 from pytest_sremut.evidence.identity import AttemptIdentity, boot_id
 from pytest_sremut.evidence.journal import (
     Journal,
@@ -31,6 +29,8 @@ from pytest_sremut.evidence.journal import (
 )
 from pytest_sremut.evidence.rawref import RawRef, is_safe_name
 from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot
+from pytest_sremut.ground.durable.atomic import TEMPORARY, make_directory, reason_of, write_new
+from pytest_sremut.ground.durable.clock import Clock, SystemClock
 from pytest_sremut.study.verdict import Outcome, Registration, State
 
 __all__ = [

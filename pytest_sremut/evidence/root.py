@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import TEMPORARY, make_directory, reason_of, write_new
 from pytest_sremut.evidence.attempt import Attempt
 from pytest_sremut.evidence.check import checked, parse_checked
-from pytest_sremut.evidence.clock import Clock, SystemClock, rfc3339
 from pytest_sremut.evidence.identity import AttemptIdentity, boot_id
 from pytest_sremut.evidence.rawref import RawRef, is_safe_name
-from pytest_sremut.evidence.scrub import protect, secrets_of
-from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
+from pytest_sremut.ground.durable.atomic import TEMPORARY, make_directory, reason_of, write_new
+from pytest_sremut.ground.durable.clock import Clock, SystemClock, rfc3339
+from pytest_sremut.ground.durable.scrub import protect, secrets_of
+from pytest_sremut.ground.formats.canonical import CanonicalError, canonical_json, sha256
 from pytest_sremut.study.verdict import Outcome, Registration
 
 __all__ = ["AttemptEntry", "EvidenceRoot", "gaps"]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import fsync_directory, reason_of, write_all
 from pytest_sremut.evidence.rawref import RawRef
-from pytest_sremut.study.canonical import CanonicalError, canonical_json
+from pytest_sremut.ground.durable.atomic import fsync_directory, reason_of, write_all
+from pytest_sremut.ground.formats.canonical import CanonicalError, canonical_json
 
 __all__ = ["AppendStream"]
 

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_sremut.ledger.document import FORMAT, SCHEMA
 from pytest_sremut.ledger.figures import INTERVAL, figure
 from pytest_sremut.ledger.instruments import agreement, compositions, diagnostics, identities
 from pytest_sremut.ledger.judge import Judged, JudgedStudy
@@ -21,6 +20,7 @@ from pytest_sremut.ledger.limits import limits
 from pytest_sremut.ledger.matrix import graders_of, matrix, table, totals, violated
 from pytest_sremut.ledger.model import AttemptFact, ReadingFact, StateFact
 from pytest_sremut.ledger.registration import registration
+from pytest_sremut.ledger.renderings.document import FORMAT, SCHEMA
 from pytest_sremut.ledger.scores import Disagreement, MutantFate, disagreements, fates, score
 from pytest_sremut.ledger.sources import Sources, files_of
 from pytest_sremut.ledger.timings import timings

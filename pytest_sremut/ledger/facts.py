@@ -23,6 +23,7 @@ from pytest_sremut.evidence.records import (
     StateRecord,
 )
 from pytest_sremut.evidence.root import AttemptEntry
+from pytest_sremut.ground.formats.canonical import CanonicalError, canonical_sha256
 from pytest_sremut.ledger.model import (
     DAMAGED,
     ActivationFact,
@@ -34,7 +35,6 @@ from pytest_sremut.ledger.model import (
     WindowFact,
 )
 from pytest_sremut.ledger.timeline import PodCondition, Sample, parse_timeline, pods_during
-from pytest_sremut.study.canonical import CanonicalError, canonical_sha256
 from pytest_sremut.study.verdict import State, Verdict
 from pytest_sremut.workload.report import RoundOutcome
 

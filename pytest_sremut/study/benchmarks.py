@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_sremut.ground.formats.yamlevents import Step
+from pytest_sremut.ground.formats.yamlfile import YamlFile
 from pytest_sremut.study.model import BenchmarkPins
 from pytest_sremut.study.names import ALL_OF, Imports, Instrument
-from pytest_sremut.study.yamlevents import Step
-from pytest_sremut.study.yamlfile import YamlFile
 
 __all__ = ["benchmark_pins", "check_declared", "check_protocol"]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pytest_sremut.study.durations import seconds
+from pytest_sremut.ground.formats.durations import seconds
+from pytest_sremut.ground.formats.schema import validate
+from pytest_sremut.ground.formats.yamlfile import YamlFile, read_yaml
 from pytest_sremut.study.model import Contract, Invariant
 from pytest_sremut.study.names import Check
-from pytest_sremut.study.schema import validate
-from pytest_sremut.study.yamlfile import YamlFile, read_yaml
 
 __all__ = ["load_contract", "parse_contract"]
 

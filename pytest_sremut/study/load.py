@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pytest_sremut.ground.formats.schema import validate
+from pytest_sremut.ground.formats.yamlevents import Step
+from pytest_sremut.ground.formats.yamlfile import YamlFile, read_yaml
 from pytest_sremut.study.benchmarks import benchmark_pins, check_declared, check_protocol
 from pytest_sremut.study.contracts import load_contract
 from pytest_sremut.study.manifests import load_manifests
@@ -26,10 +29,7 @@ from pytest_sremut.study.names import (
 from pytest_sremut.study.predictions import load_predictions
 from pytest_sremut.study.profiles import protocols
 from pytest_sremut.study.registry import load_registry
-from pytest_sremut.study.schema import validate
 from pytest_sremut.study.verdict import State
-from pytest_sremut.study.yamlevents import Step
-from pytest_sremut.study.yamlfile import YamlFile, read_yaml
 
 __all__ = ["load_study"]
 

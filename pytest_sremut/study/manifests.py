@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from pytest_sremut.study.canonical import CanonicalError, canonical_json
+from pytest_sremut.ground.formats.canonical import CanonicalError, canonical_json
+from pytest_sremut.ground.formats.schema import validate
+from pytest_sremut.ground.formats.yamlevents import Step, dotted_path
+from pytest_sremut.ground.formats.yamlfile import YamlFile, read_documents
 from pytest_sremut.study.model import MutantRegistry, Target
 from pytest_sremut.study.mutants import template_workloads
-from pytest_sremut.study.schema import validate
-from pytest_sremut.study.yamlevents import Step, dotted_path
-from pytest_sremut.study.yamlfile import YamlFile, read_documents
 
 __all__ = ["Manifests", "load_manifests"]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pytest_sremut.ground.formats.schema import validate
+from pytest_sremut.ground.formats.yamlevents import Step
+from pytest_sremut.ground.formats.yamlfile import YamlFile, read_yaml
 from pytest_sremut.study.model import Predictions, Quantity, Study
 from pytest_sremut.study.names import Circumstance, Consequence, Measure
-from pytest_sremut.study.schema import validate
 from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, State, Verdict
-from pytest_sremut.study.yamlevents import Step
-from pytest_sremut.study.yamlfile import YamlFile, read_yaml
 
 __all__ = ["ANY_GRADER", "load_predictions", "parse_predictions"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pytest_sremut.study.durations import seconds
+from pytest_sremut.ground.formats.durations import seconds
+from pytest_sremut.ground.formats.yamlevents import Step
+from pytest_sremut.ground.formats.yamlfile import YamlFile
 from pytest_sremut.study.model import Contract, Protocol, Workload, WorkloadRequest
 from pytest_sremut.study.names import Check
-from pytest_sremut.study.yamlevents import Step
-from pytest_sremut.study.yamlfile import YamlFile
 
 __all__ = ["protocols"]
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pytest_sremut.ground.formats.schema import show, validate
+from pytest_sremut.ground.formats.yamlevents import Step
+from pytest_sremut.ground.formats.yamlfile import YamlFile, read_yaml
 from pytest_sremut.study.model import Mutant, MutantRegistry
 from pytest_sremut.study.mutants import (
     POD_ADDRESSES,
@@ -14,9 +17,6 @@ from pytest_sremut.study.mutants import (
     strip_server_fields,
 )
 from pytest_sremut.study.names import Criterion
-from pytest_sremut.study.schema import show, validate
-from pytest_sremut.study.yamlevents import Step
-from pytest_sremut.study.yamlfile import YamlFile, read_yaml
 
 __all__ = ["WHOLE_OBJECT", "load_registry", "parse_registry"]
 

@@ -19,7 +19,7 @@ from pytest_sremut.cluster.client import load
 from pytest_sremut.cluster.port import Cluster, KubeApi, Listing, ObjectRef, Present
 from pytest_sremut.cluster.transport import Transport
 from pytest_sremut.cluster.waiting import deployments_ready, wait_for
-from pytest_sremut.engine.fingerprint import fingerprint
+from pytest_sremut.engine.observe.fingerprint import fingerprint
 from pytest_sremut.errors import ClusterUnavailableError
 
 RECORDED = "social-network"

@@ -14,13 +14,13 @@ from urllib.parse import parse_qsl
 import golden
 import pytest
 
-from pytest_sremut.embedded.api import Api
-from pytest_sremut.embedded.authorization import Tokens
-from pytest_sremut.embedded.negotiation import write
-from pytest_sremut.embedded.podstatus import pod_status
-from pytest_sremut.embedded.registry import Registry
-from pytest_sremut.embedded.requests import Request, Response
-from pytest_sremut.embedded.resources import by_kind
+from pytest_sremut.embedded.apiserver.api import Api
+from pytest_sremut.embedded.apiserver.authorization import Tokens
+from pytest_sremut.embedded.apiserver.negotiation import write
+from pytest_sremut.embedded.apiserver.requests import Request, Response
+from pytest_sremut.embedded.meta.resources import by_kind
+from pytest_sremut.embedded.printers.pods import pod_status
+from pytest_sremut.embedded.registry.registry import Registry
 
 ADMIN = "admin-token"
 

@@ -23,8 +23,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_sremut.embedded import syscalls
-from pytest_sremut.embedded.processes import ProcessIdentity
+from pytest_sremut.embedded.linux import syscalls
+from pytest_sremut.embedded.linux.processes import ProcessIdentity
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = "missing_service_social_network"
@@ -54,7 +54,7 @@ HOW = {"no xdist": ("-p", "no:xdist"), "-n0": ("-n0",), "-n2": ("-n2",)}
 
 def require_clusters() -> None:
     """Skip where no embedded cluster can run; fail if `SREMUT_REQUIRE_EMBEDDED=1` forbids that."""
-    from pytest_sremut.embedded.doctor import diagnose
+    from pytest_sremut.embedded.selftest.doctor import diagnose
 
     lacking = [
         f"{check.name}: {check.detail}" for check in diagnose() if check.needed and not check.ok

@@ -12,10 +12,10 @@ from recorded import Recorded, recorded
 from records import Records, main_study, no_fsync
 
 from pytest_sremut.cli import main
+from pytest_sremut.ground.formats.canonical import sha256
 from pytest_sremut.ledger.baseline.comparison import taken
 from pytest_sremut.ledger.baseline.document import baseline_bytes
-from pytest_sremut.ledger.store import MARK
-from pytest_sremut.study.canonical import sha256
+from pytest_sremut.ledger.renderings.store import MARK
 from pytest_sremut.study.cells import runs
 from pytest_sremut.study.verdict import State, Verdict
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pytest_sremut.census.baseline import baseline_text
-from pytest_sremut.census.report import to_json
+from pytest_sremut.census.judge.baseline import baseline_text
+from pytest_sremut.census.report.documents import to_json
 from pytest_sremut.census.take import take_census
 
 ROOT = Path(__file__).resolve().parents[2]

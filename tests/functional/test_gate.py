@@ -171,9 +171,9 @@ def test_a_study_that_is_not_selected_does_not_stand_in_the_way(
 
 def test_evidence_that_is_older_than_the_token(registered: Path, pytester: pytest.Pytester) -> None:
     """A stamp that came after the first recorded attempt proves nothing about it."""
-    from pytest_sremut.evidence.clock import SystemClock
     from pytest_sremut.evidence.identity import AttemptIdentity
     from pytest_sremut.evidence.root import EvidenceRoot
+    from pytest_sremut.ground.durable.clock import SystemClock
     from pytest_sremut.study.verdict import Registration
 
     class Yesterday(SystemClock):

@@ -24,7 +24,7 @@ from small import make_small
 
 from pytest_sremut.cluster import rbac
 from pytest_sremut.cluster.port import Right
-from pytest_sremut.embedded.resources import GROUPS
+from pytest_sremut.embedded.meta.resources import GROUPS
 
 pytestmark = pytest.mark.usefixtures("clusters")
 

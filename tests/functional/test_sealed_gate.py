@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 from sealed_project import git, register
 
-from pytest_sremut.attestation.registration import check
-from pytest_sremut.sealing import refuses_sealed
+from pytest_sremut.attestation.registration.check import check
+from pytest_sremut.session.sealing import refuses_sealed
 from pytest_sremut.study.load import load_study
 
 ROOT = Path(__file__).resolve().parents[2]

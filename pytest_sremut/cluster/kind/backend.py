@@ -20,7 +20,7 @@ from pytest_sremut.cluster.kind.settings import cluster_name, config_text, pins
 from pytest_sremut.cluster.kind.tools import KindError, Tools
 from pytest_sremut.cluster.port import ClusterFacts, ClusterIdentity, KubeApi
 from pytest_sremut.errors import SremutError, UsageError
-from pytest_sremut.evidence.uninterrupted import uninterrupted
+from pytest_sremut.ground.durable.uninterrupted import uninterrupted
 
 __all__ = ["KindBackend", "Limits", "Plan"]
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from pytest_sremut.cluster.kind.tools import KindError, Tools
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import make_directory, reason_of, write_new
-from pytest_sremut.evidence.scrub import scrub_bytes
+from pytest_sremut.ground.durable.atomic import make_directory, reason_of, write_new
+from pytest_sremut.ground.durable.scrub import scrub_bytes
 
 __all__ = ["export"]
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pytest_sremut.embedded.processes import ProcessIdentity
+from pytest_sremut.embedded.linux.processes import ProcessIdentity
 from pytest_sremut.errors import UsageError
 from pytest_sremut.evidence.identity import boot_id
 

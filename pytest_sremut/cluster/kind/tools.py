@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from pytest_sremut.errors import ClusterUnavailableError
-from pytest_sremut.evidence.scrub import scrub_text
+from pytest_sremut.ground.durable.scrub import scrub_text
 
 __all__ = ["Completed", "KindError", "Tools", "executable_facts", "last_lines", "run"]
 

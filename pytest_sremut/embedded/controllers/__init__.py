@@ -11,26 +11,31 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..registry import Registry
-from .base import Context, Controller
-from .bootstrap import API_ENDPOINT, DNS_ENDPOINT, Endpoint, bootstrap
-from .claims import ClaimController
-from .daemonset import DaemonSetController
-from .deployment import DeploymentController
-from .disruption import DisruptionController
-from .endpoints import EndpointsController
-from .endpointslice import EndpointSliceController
-from .garbage import GarbageCollector
-from .index import ObjectIndex
-from .job import JobController
-from .mirroring import EndpointSliceMirroringController
-from .namespace import NamespaceController
-from .node import NodeController
-from .queue import Activity, CallLater, Failure, Timer
-from .quota import QuotaController
-from .replicaset import ReplicaSetController
-from .scheduler import SchedulerController
-from .statefulset import StatefulSetController
+from pytest_sremut.embedded.controllers.base import Context, Controller
+from pytest_sremut.embedded.controllers.bootstrap import (
+    API_ENDPOINT,
+    DNS_ENDPOINT,
+    Endpoint,
+    bootstrap,
+)
+from pytest_sremut.embedded.controllers.claims import ClaimController
+from pytest_sremut.embedded.controllers.garbage import GarbageCollector
+from pytest_sremut.embedded.controllers.index import ObjectIndex
+from pytest_sremut.embedded.controllers.namespace import NamespaceController
+from pytest_sremut.embedded.controllers.networking.endpoints import EndpointsController
+from pytest_sremut.embedded.controllers.networking.endpointslice import EndpointSliceController
+from pytest_sremut.embedded.controllers.networking.mirroring import EndpointSliceMirroringController
+from pytest_sremut.embedded.controllers.node import NodeController
+from pytest_sremut.embedded.controllers.queue import Activity, CallLater, Failure, Timer
+from pytest_sremut.embedded.controllers.quota import QuotaController
+from pytest_sremut.embedded.controllers.scheduler import SchedulerController
+from pytest_sremut.embedded.controllers.workloads.daemonset import DaemonSetController
+from pytest_sremut.embedded.controllers.workloads.deployment import DeploymentController
+from pytest_sremut.embedded.controllers.workloads.disruption import DisruptionController
+from pytest_sremut.embedded.controllers.workloads.job import JobController
+from pytest_sremut.embedded.controllers.workloads.replicaset import ReplicaSetController
+from pytest_sremut.embedded.controllers.workloads.statefulset import StatefulSetController
+from pytest_sremut.embedded.registry.registry import Registry
 
 __all__ = [
     "API_ENDPOINT",

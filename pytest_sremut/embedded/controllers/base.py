@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Generic
 
-from ..jsonvalue import JsonObject
-from ..registry import Event, Registry
-from .index import ObjectIndex
-from .queue import Activity, CallLater, K, WorkQueue
+from pytest_sremut.embedded.controllers.index import ObjectIndex
+from pytest_sremut.embedded.controllers.queue import Activity, CallLater, K, WorkQueue
+from pytest_sremut.embedded.meta.jsonvalue import JsonObject
+from pytest_sremut.embedded.registry.registry import Event, Registry
 
 __all__ = ["Context", "Controller"]
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..jsonvalue import JsonObject
-from ..registry import SYSTEM_NAMESPACES, Registry
-from .clusterroles import CLUSTER_ROLES
-from .node import FIRST_NODE_ADDRESS, create_nodes
-from .serviceports import SERVICE_NAME
+from pytest_sremut.embedded.controllers.clusterroles import CLUSTER_ROLES
+from pytest_sremut.embedded.controllers.networking.serviceports import SERVICE_NAME
+from pytest_sremut.embedded.controllers.node import FIRST_NODE_ADDRESS, create_nodes
+from pytest_sremut.embedded.meta.jsonvalue import JsonObject
+from pytest_sremut.embedded.registry.registry import SYSTEM_NAMESPACES, Registry
 
 __all__ = ["API_ENDPOINT", "DNS_ENDPOINT", "Endpoint", "bootstrap"]
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..defaults import PROTECTION
-from ..jsonvalue import JsonObject
-from ..registry import Event
-from .base import Controller
-from .objects import Key, deleting, finalizers, pod_terminal
+from pytest_sremut.embedded.controllers.base import Controller
+from pytest_sremut.embedded.controllers.objects import Key, deleting, finalizers, pod_terminal
+from pytest_sremut.embedded.meta.jsonvalue import JsonObject
+from pytest_sremut.embedded.registry.defaults import PROTECTION
+from pytest_sremut.embedded.registry.registry import Event
 
 __all__ = ["PROTECTION", "PROVISIONER", "ClaimController"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..resources import RESOURCES
+from pytest_sremut.embedded.meta.resources import RESOURCES
 
 __all__ = ["CLUSTER_ROLES"]
 

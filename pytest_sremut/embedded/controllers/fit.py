@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..jsonvalue import JsonObject
-from ..quantity import parse
-from ..selectors import Requirement
-from .objects import labels_of
+from pytest_sremut.embedded.controllers.objects import labels_of
+from pytest_sremut.embedded.meta.jsonvalue import JsonObject
+from pytest_sremut.embedded.meta.quantity import parse
+from pytest_sremut.embedded.meta.selectors import Requirement
 
 __all__ = ["Amounts", "Misfit", "host_ports", "misfit", "requests_of"]
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
-from ..jsonvalue import JsonObject
-from ..registry import Event
-from ..resources import RESOURCES, by_kind
-from .base import Context, Controller
-from .objects import deleting, finalizers, without_owner
+from pytest_sremut.embedded.controllers.base import Context, Controller
+from pytest_sremut.embedded.controllers.objects import deleting, finalizers, without_owner
+from pytest_sremut.embedded.meta.jsonvalue import JsonObject
+from pytest_sremut.embedded.meta.resources import RESOURCES, by_kind
+from pytest_sremut.embedded.registry.deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
+from pytest_sremut.embedded.registry.registry import Event
 
 __all__ = ["GarbageCollector"]
 

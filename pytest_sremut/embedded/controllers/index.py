@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from ..jsonvalue import JsonObject
-from ..registry import Event, Registry
-from .objects import controller_of
+from pytest_sremut.embedded.controllers.objects import controller_of
+from pytest_sremut.embedded.meta.jsonvalue import JsonObject
+from pytest_sremut.embedded.registry.registry import Event, Registry
 
 __all__ = ["ObjectIndex"]
 

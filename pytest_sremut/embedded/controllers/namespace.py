@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime
 
-from ..errors import ApiStatus
-from ..jsonvalue import JsonObject, timestamp
-from ..registry import Event
-from ..resources import RESOURCES
-from .base import Context, Controller
-from .objects import deleting, finalizers, key_of
-from .podcontrol import namespace_going
+from pytest_sremut.embedded.controllers.base import Context, Controller
+from pytest_sremut.embedded.controllers.objects import deleting, finalizers, key_of
+from pytest_sremut.embedded.controllers.workloads.podcontrol import namespace_going
+from pytest_sremut.embedded.meta.errors import ApiStatus
+from pytest_sremut.embedded.meta.jsonvalue import JsonObject, timestamp
+from pytest_sremut.embedded.meta.resources import RESOURCES
+from pytest_sremut.embedded.registry.registry import Event
 
 __all__ = ["NamespaceController"]
 

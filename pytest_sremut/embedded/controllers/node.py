@@ -18,11 +18,11 @@ from datetime import datetime
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from ..jsonvalue import JsonObject, timestamp
-from ..registry import Event, Registry
-from .base import Context, Controller
-from .fit import UNSCHEDULABLE_TAINT
-from .objects import key_of
+from pytest_sremut.embedded.controllers.base import Context, Controller
+from pytest_sremut.embedded.controllers.fit import UNSCHEDULABLE_TAINT
+from pytest_sremut.embedded.controllers.objects import key_of
+from pytest_sremut.embedded.meta.jsonvalue import JsonObject, timestamp
+from pytest_sremut.embedded.registry.registry import Event, Registry
 
 __all__ = ["FIRST_NODE_ADDRESS", "NodeController", "create_nodes"]
 

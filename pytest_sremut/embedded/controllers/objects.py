@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..jsonvalue import JsonObject, parse_time
-from ..selectors import selector_of
+from pytest_sremut.embedded.meta.jsonvalue import JsonObject, parse_time
+from pytest_sremut.embedded.meta.selectors import selector_of
 
 __all__ = [
     "Key",

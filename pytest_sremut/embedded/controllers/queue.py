@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
-from ..errors import ApiStatus
+from pytest_sremut.embedded.meta.errors import ApiStatus
 
 __all__ = ["Activity", "CallLater", "Failure", "Timer", "WorkQueue"]
 

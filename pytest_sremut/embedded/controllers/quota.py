@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..limits import usage
-from ..registry import Event
-from ..resources import RESOURCES
-from .base import Controller
-from .objects import Key, key_of
+from pytest_sremut.embedded.controllers.base import Controller
+from pytest_sremut.embedded.controllers.objects import Key, key_of
+from pytest_sremut.embedded.meta.resources import RESOURCES
+from pytest_sremut.embedded.registry.limits import usage
+from pytest_sremut.embedded.registry.registry import Event
 
 __all__ = ["QuotaController"]
 

@@ -12,12 +12,18 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
-from ..errors import ApiStatus
-from ..jsonvalue import JsonObject, micro_timestamp, timestamp
-from ..registry import Event
-from .base import Context, Controller
-from .fit import Amounts, Misfit, host_ports, misfit, requests_of
-from .objects import Key, condition, deleting, key_of, pod_terminal
+from pytest_sremut.embedded.controllers.base import Context, Controller
+from pytest_sremut.embedded.controllers.fit import Amounts, Misfit, host_ports, misfit, requests_of
+from pytest_sremut.embedded.controllers.objects import (
+    Key,
+    condition,
+    deleting,
+    key_of,
+    pod_terminal,
+)
+from pytest_sremut.embedded.meta.errors import ApiStatus
+from pytest_sremut.embedded.meta.jsonvalue import JsonObject, micro_timestamp, timestamp
+from pytest_sremut.embedded.registry.registry import Event
 
 __all__ = ["SchedulerController"]
 

@@ -20,18 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pytest_sremut.engine import application, fault, gates
-from pytest_sremut.engine.context import RunContext, Timings, manager_of
-from pytest_sremut.engine.contracting import evaluate_contract
+from pytest_sremut.engine.faults import writes as fault
 from pytest_sremut.engine.guard import Guard
+from pytest_sremut.engine.observe.windows import take_window
 from pytest_sremut.engine.reconciliation import Conclusion, Finding
-from pytest_sremut.engine.recording import StateNotes, contract_record, workload_record
 from pytest_sremut.engine.recovery.belongings import gather, settle_target
 from pytest_sremut.engine.recovery.rebuild import RECOVERY_STARTED, RunState, rebuild
 from pytest_sremut.engine.recovery.stops import BlockedError
+from pytest_sremut.engine.state import RunContext, Timings, manager_of
+from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import gates
+from pytest_sremut.engine.steps.contract import evaluate_contract
+from pytest_sremut.engine.steps.recording import StateNotes, contract_record, workload_record
 from pytest_sremut.engine.stops import RunStoppedError, told, without_outcome
 from pytest_sremut.engine.transitions import Phase, check_transition
-from pytest_sremut.engine.windows import take_window
 from pytest_sremut.errors import (
     ClusterError,
     ClusterUnavailableError,

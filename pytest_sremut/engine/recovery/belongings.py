@@ -7,21 +7,22 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.cluster.port import Absent, Failed, Present
-from pytest_sremut.engine import deployer, fault
-from pytest_sremut.engine.capture import CapturedTarget, restorable
-from pytest_sremut.engine.foreign import as_applied
-from pytest_sremut.engine.grading import abandoned_probes
-from pytest_sremut.engine.operations import Captured, OperationKind, captured
+from pytest_sremut.engine.faults import deployer
+from pytest_sremut.engine.faults import writes as fault
+from pytest_sremut.engine.faults.benchmark import as_applied
+from pytest_sremut.engine.journal_ops import Captured, OperationKind, captured
 from pytest_sremut.engine.reconciliation import made_by
 from pytest_sremut.engine.recovery.rebuild import Creation, RunState
 from pytest_sremut.engine.recovery.stops import BlockedError
+from pytest_sremut.engine.steps.capture import CapturedTarget, restorable
+from pytest_sremut.engine.steps.read import abandoned_probes
 from pytest_sremut.errors import ClusterUnavailableError
-from pytest_sremut.study.canonical import sha256
+from pytest_sremut.ground.formats.canonical import sha256
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_sremut.engine.context import RunContext
+    from pytest_sremut.engine.state import RunContext
 
 __all__ = ["captured_body", "gather", "settle_target"]
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pytest_sremut.engine.capture import CapturedTarget
-from pytest_sremut.engine.operations import CREATE, Call, Operation
+from pytest_sremut.engine.journal_ops import CREATE, Call, Operation
+from pytest_sremut.engine.steps.capture import CapturedTarget
 from pytest_sremut.engine.transitions import FINAL, Phase
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.journal import JournalEntry

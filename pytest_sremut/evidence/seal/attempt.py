@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import reason_of
 from pytest_sremut.evidence.check import parse_checked
-from pytest_sremut.evidence.clock import Clock, SystemClock, rfc3339
 from pytest_sremut.evidence.journal import JournalReading, parse_journal
 from pytest_sremut.evidence.seal.anchor import Anchor, AnchorState, Unanchored
 from pytest_sremut.evidence.seal.document import (
@@ -27,7 +25,9 @@ from pytest_sremut.evidence.seal.document import (
 from pytest_sremut.evidence.seal.guards import broken_guards
 from pytest_sremut.evidence.seal.key import SessionKey
 from pytest_sremut.evidence.seal.sums import Listing, dump_sums, list_directory
-from pytest_sremut.study.canonical import sha256
+from pytest_sremut.ground.durable.atomic import reason_of
+from pytest_sremut.ground.durable.clock import Clock, SystemClock, rfc3339
+from pytest_sremut.ground.formats.canonical import sha256
 from pytest_sremut.study.verdict import Outcome, State
 
 __all__ = [

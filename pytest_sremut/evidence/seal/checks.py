@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import reason_of
 from pytest_sremut.evidence.seal.anchor import AnchorState, StampVerifier
 from pytest_sremut.evidence.seal.document import (
     ANCHOR,
@@ -19,7 +18,8 @@ from pytest_sremut.evidence.seal.document import (
     statement_bytes,
 )
 from pytest_sremut.evidence.seal.key import fingerprint, is_signed
-from pytest_sremut.study.canonical import sha256
+from pytest_sremut.ground.durable.atomic import reason_of
+from pytest_sremut.ground.formats.canonical import sha256
 
 __all__ = ["Report", "SealCheck", "check_key", "check_stamp", "read_together", "signed_document"]
 

@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_sremut.errors import AttestationError, EvidenceError
-from pytest_sremut.evidence.atomic import (
+from pytest_sremut.evidence.check import checked, parse_checked, plain
+from pytest_sremut.evidence.seal.anchor import Anchor, Anchored, AnchorState
+from pytest_sremut.evidence.seal.key import ALGORITHM, SessionKey, fingerprint
+from pytest_sremut.ground.durable.atomic import (
     TEMPORARY,
     fsync_directory,
     make_directory,
     reason_of,
     write_new,
 )
-from pytest_sremut.evidence.check import checked, parse_checked, plain
-from pytest_sremut.evidence.seal.anchor import Anchor, Anchored, AnchorState
-from pytest_sremut.evidence.seal.key import ALGORITHM, SessionKey, fingerprint
-from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
+from pytest_sremut.ground.formats.canonical import CanonicalError, canonical_json, sha256
 
 __all__ = [
     "ANCHOR",

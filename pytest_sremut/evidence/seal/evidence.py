@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import TEMPORARY, reason_of
 from pytest_sremut.evidence.load import load_entry
 from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot, gaps
 from pytest_sremut.evidence.seal.anchor import AnchorState, StampVerifier
@@ -41,7 +40,8 @@ from pytest_sremut.evidence.seal.session import (
 from pytest_sremut.evidence.seal.standing import Standing
 from pytest_sremut.evidence.seal.sums import parse_sums
 from pytest_sremut.evidence.seal.verify import SealReading, verify_attempt
-from pytest_sremut.study.canonical import sha256
+from pytest_sremut.ground.durable.atomic import TEMPORARY, reason_of
+from pytest_sremut.ground.formats.canonical import sha256
 from pytest_sremut.study.verdict import Registration
 
 __all__ = [

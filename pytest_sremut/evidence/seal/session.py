@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import make_directory, reason_of
-from pytest_sremut.evidence.clock import Clock, SystemClock, rfc3339
 from pytest_sremut.evidence.root import AttemptEntry, EvidenceRoot
 from pytest_sremut.evidence.seal.anchor import Anchor, AnchorState
 from pytest_sremut.evidence.seal.attempt import Seal, is_sealed, seal_attempt
@@ -36,8 +34,10 @@ from pytest_sremut.evidence.seal.document import (
 )
 from pytest_sremut.evidence.seal.key import SessionKey
 from pytest_sremut.evidence.seal.sums import dump_sums
-from pytest_sremut.evidence.uninterrupted import uninterrupted
-from pytest_sremut.study.canonical import sha256
+from pytest_sremut.ground.durable.atomic import make_directory, reason_of
+from pytest_sremut.ground.durable.clock import Clock, SystemClock, rfc3339
+from pytest_sremut.ground.durable.uninterrupted import uninterrupted
+from pytest_sremut.ground.formats.canonical import sha256
 
 __all__ = [
     "OPENING",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.evidence.atomic import reason_of
+from pytest_sremut.ground.durable.atomic import reason_of
 
 __all__ = ["Listing", "dump_sums", "list_directory", "parse_sums"]
 

@@ -39,7 +39,7 @@ from pytest_sremut.evidence.seal.checks import (
 )
 from pytest_sremut.evidence.seal.document import DIRECTORY, SEAL, SUMS
 from pytest_sremut.evidence.seal.sums import Listing, list_directory, parse_sums
-from pytest_sremut.study.canonical import sha256
+from pytest_sremut.ground.formats.canonical import sha256
 from pytest_sremut.study.verdict import Outcome
 
 __all__ = ["SealReading", "verify_attempt"]

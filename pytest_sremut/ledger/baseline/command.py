@@ -38,11 +38,11 @@ def add_arguments(commands: argparse._SubParsersAction[argparse.ArgumentParser])
 
 
 def _baseline(arguments: argparse.Namespace) -> int:
-    from pytest_sremut.evidence.atomic import make_directory, write_new
+    from pytest_sremut.ground.durable.atomic import make_directory, write_new
+    from pytest_sremut.ground.formats.canonical import sha256
     from pytest_sremut.ledger.baseline.comparison import taken
     from pytest_sremut.ledger.baseline.document import Baseline, baseline_bytes, read_baseline
-    from pytest_sremut.ledger.store import replace_file
-    from pytest_sremut.study.canonical import sha256
+    from pytest_sremut.ledger.renderings.store import replace_file
 
     file: Path = arguments.output
     stands = file.exists()
@@ -95,8 +95,8 @@ def _scores(arguments: argparse.Namespace) -> int:
 
 
 def _ledger(file: Path) -> tuple[bytes, Mapping[str, Any]]:
-    from pytest_sremut.evidence.atomic import reason_of
-    from pytest_sremut.ledger.document import parse_ledger
+    from pytest_sremut.ground.durable.atomic import reason_of
+    from pytest_sremut.ledger.renderings.document import parse_ledger
 
     try:
         data = file.read_bytes()

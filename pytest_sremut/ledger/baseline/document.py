@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from pytest_sremut.study.canonical import canonical_json
+from pytest_sremut.ground.formats.canonical import canonical_json
+from pytest_sremut.ground.formats.schema import validate
+from pytest_sremut.ground.formats.yamlfile import YamlFile, parse_yaml, read_yaml
 from pytest_sremut.study.model import Study
-from pytest_sremut.study.schema import validate
 from pytest_sremut.study.verdict import State
-from pytest_sremut.study.yamlfile import YamlFile, parse_yaml, read_yaml
 
 __all__ = [
     "ROLES",

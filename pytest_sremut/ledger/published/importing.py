@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sremut.errors import EvidenceError, InputError
-from pytest_sremut.evidence.atomic import make_directory, write_new
 from pytest_sremut.evidence.identity import file_digests
-from pytest_sremut.ledger.document import checked
+from pytest_sremut.ground.durable.atomic import make_directory, write_new
+from pytest_sremut.ground.formats.canonical import canonical_json
 from pytest_sremut.ledger.published.inputs import parse_input
 from pytest_sremut.ledger.published.records import SOURCE
 from pytest_sremut.ledger.published.shipped import definitions, shipped_study
-from pytest_sremut.study.canonical import canonical_json
+from pytest_sremut.ledger.renderings.document import checked
 
 __all__ = ["import_file"]
 

@@ -18,12 +18,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pytest_sremut.errors import InputError
-from pytest_sremut.study.canonical import sha256
+from pytest_sremut.ground.formats.canonical import sha256
+from pytest_sremut.ground.formats.schema import describe, validator_for
+from pytest_sremut.ground.formats.yamlevents import Step, dotted_path
 from pytest_sremut.study.cells import runs
 from pytest_sremut.study.model import Run, Study
-from pytest_sremut.study.schema import describe, validator_for
 from pytest_sremut.study.verdict import State
-from pytest_sremut.study.yamlevents import Step, dotted_path
 
 __all__ = ["FIX_ORACLE_STUDY", "MUTANT_STUDY", "Input", "parse_input"]
 

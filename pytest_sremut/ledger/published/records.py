@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_sremut.errors import EvidenceError, InputError
-from pytest_sremut.evidence.atomic import TEMPORARY
-from pytest_sremut.ledger.document import checked
+from pytest_sremut.ground.durable.atomic import TEMPORARY
+from pytest_sremut.ground.formats.canonical import CanonicalError, canonical_json, sha256
 from pytest_sremut.ledger.model import (
     DAMAGED,
     PUBLISHED,
@@ -31,7 +31,7 @@ from pytest_sremut.ledger.model import (
 )
 from pytest_sremut.ledger.published.inputs import parse_input
 from pytest_sremut.ledger.published.shipped import shipped_study
-from pytest_sremut.study.canonical import CanonicalError, canonical_json, sha256
+from pytest_sremut.ledger.renderings.document import checked
 from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
 
 __all__ = ["SOURCE", "published_attempts", "published_files"]

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_sremut.embedded import syscalls
+from pytest_sremut.embedded.linux import syscalls
 
 __all__ = ["enter", "possible"]
 

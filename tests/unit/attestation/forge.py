@@ -19,15 +19,15 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from pytest_sremut.attestation import certificates, der
-from pytest_sremut.attestation.authority import (
+from pytest_sremut.attestation.rfc3161 import certificates, der
+from pytest_sremut.attestation.rfc3161.authority import (
     SelfIssuedAuthority,
     Stamp,
     assemble_reply,
     assemble_token,
 )
-from pytest_sremut.attestation.identity import Identity, KeyKind, new_identity
-from pytest_sremut.attestation.trust import INDEPENDENT, PinnedRoot, TrustStore
+from pytest_sremut.attestation.rfc3161.identity import Identity, KeyKind, new_identity
+from pytest_sremut.attestation.rfc3161.trust import INDEPENDENT, PinnedRoot, TrustStore
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 DATA = b"predictions: all of them\n"

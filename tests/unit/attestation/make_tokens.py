@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import forge
 
-from pytest_sremut.attestation import reply
-from pytest_sremut.attestation.request import build_query
+from pytest_sremut.attestation.rfc3161 import reply
+from pytest_sremut.attestation.rfc3161.request import build_query
 
 
 def main() -> None:

@@ -13,14 +13,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "evidence" / "seal"))
 
 from sealed_doubles import SESSION, begin, evidence, finish, open_session, sealed_evidence
 
-from pytest_sremut.attestation.anchoring import OfflineStamps, TimestampAnchor
-from pytest_sremut.attestation.authority import SelfIssuedAuthority
 from pytest_sremut.attestation.errors import (
     AuthorityUnreachableError,
     RejectedByAuthorityError,
     UntrustedRootError,
 )
-from pytest_sremut.attestation.trust import INDEPENDENT, PinnedRoot, TrustStore
+from pytest_sremut.attestation.registration.anchoring import OfflineStamps, TimestampAnchor
+from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority
+from pytest_sremut.attestation.rfc3161.trust import INDEPENDENT, PinnedRoot, TrustStore
 from pytest_sremut.evidence.seal import AnchorState, SessionKey, seal_attempt
 from pytest_sremut.evidence.seal.evidence import EvidenceReading, verify_evidence
 

@@ -9,12 +9,12 @@ import forge
 import pytest
 from asn1crypto import tsp
 
-from pytest_sremut.attestation import certificates, der, reply
-from pytest_sremut.attestation.authority import SELF_POLICY, SelfIssuedAuthority
-from pytest_sremut.attestation.cms import parse_token
 from pytest_sremut.attestation.errors import MisuseError, RejectedByAuthorityError
-from pytest_sremut.attestation.identity import new_identity
-from pytest_sremut.attestation.request import build_query
+from pytest_sremut.attestation.rfc3161 import certificates, der, reply
+from pytest_sremut.attestation.rfc3161.authority import SELF_POLICY, SelfIssuedAuthority
+from pytest_sremut.attestation.rfc3161.cms import parse_token
+from pytest_sremut.attestation.rfc3161.identity import new_identity
+from pytest_sremut.attestation.rfc3161.request import build_query
 
 
 def query(**changes: object) -> bytes:

@@ -18,8 +18,8 @@ import forge
 import pytest
 
 from pytest_sremut.attestation import cli
-from pytest_sremut.attestation.authority import SelfIssuedAuthority
-from pytest_sremut.attestation.server import serve
+from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority
+from pytest_sremut.attestation.rfc3161.server import serve
 from pytest_sremut.evidence.identity import AttemptIdentity
 from pytest_sremut.evidence.root import EvidenceRoot
 from pytest_sremut.study.verdict import Registration
@@ -137,7 +137,7 @@ def test_authority_by_url(sremut, home, monkeypatch):
 
 
 def test_unreachable_is_3(sremut, monkeypatch):
-    from pytest_sremut.attestation import transport
+    from pytest_sremut.attestation.rfc3161 import transport
 
     monkeypatch.setenv("no_proxy", "*")
     once = functools.partial(transport.HttpAuthority, attempts=1)
@@ -182,7 +182,7 @@ def test_evidence(sremut, home, tmp_path):
 class TestReply:
     def test_sound_and_not(self, sremut, tmp_path):
         (tmp_path / "r.pem").write_bytes(forge.pem(forge.identity().chain[-1]))
-        from pytest_sremut.attestation import certificates
+        from pytest_sremut.attestation.rfc3161 import certificates
 
         sha256 = certificates.load(forge.identity().chain[-1]).sha256
         pins = tmp_path / "pins.yaml"

@@ -11,8 +11,6 @@ import pytest
 from asn1crypto import tsp
 from forge import committed, git
 
-from pytest_sremut.attestation import freeze as freezing
-from pytest_sremut.attestation.authority import SelfIssuedAuthority
 from pytest_sremut.attestation.errors import (
     AlreadyRegisteredError,
     CheckoutError,
@@ -26,12 +24,14 @@ from pytest_sremut.attestation.errors import (
     UncommittedChangesError,
     UntrustedRootError,
 )
-from pytest_sremut.attestation.freeze import freeze, freeze_tree
-from pytest_sremut.attestation.pins import trust_of
-from pytest_sremut.attestation.registration import check
-from pytest_sremut.attestation.trust import SELF_ISSUED
+from pytest_sremut.attestation.registration import freeze as freezing
+from pytest_sremut.attestation.registration.check import check
+from pytest_sremut.attestation.registration.freeze import freeze, freeze_tree
+from pytest_sremut.attestation.registration.pins import trust_of
+from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority
+from pytest_sremut.attestation.rfc3161.trust import SELF_ISSUED
 from pytest_sremut.errors import EvidenceError, InputError
-from pytest_sremut.study.canonical import sha256
+from pytest_sremut.ground.formats.canonical import sha256
 
 
 class Answers:

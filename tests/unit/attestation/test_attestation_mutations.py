@@ -14,11 +14,11 @@ from collections.abc import Iterator
 import forge
 import pytest
 
-from pytest_sremut.attestation import certificates, der, reply
-from pytest_sremut.attestation.cms import parse_token
 from pytest_sremut.attestation.errors import VerificationError
-from pytest_sremut.attestation.trust import INDEPENDENT, PinnedRoot, TrustStore
-from pytest_sremut.attestation.verify import VerifiedToken, verify
+from pytest_sremut.attestation.rfc3161 import certificates, der, reply
+from pytest_sremut.attestation.rfc3161.cms import parse_token
+from pytest_sremut.attestation.rfc3161.trust import INDEPENDENT, PinnedRoot, TrustStore
+from pytest_sremut.attestation.rfc3161.verify import VerifiedToken, verify
 
 SEED = 20260829
 BYTES, STRUCTURES = 14_000, 6_000

@@ -10,8 +10,6 @@ from pathlib import Path
 import forge
 import pytest
 
-from pytest_sremut.attestation import reply
-from pytest_sremut.attestation.authority import SelfIssuedAuthority
 from pytest_sremut.attestation.errors import (
     CertificateNotValidAtTimeError,
     NonceMismatchError,
@@ -20,9 +18,11 @@ from pytest_sremut.attestation.errors import (
     SignatureInvalidError,
     UntrustedRootError,
 )
-from pytest_sremut.attestation.identity import Identity, new_identity
-from pytest_sremut.attestation.request import HASH_ALGORITHMS, build_query
-from pytest_sremut.attestation.verify import verify
+from pytest_sremut.attestation.rfc3161 import reply
+from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority
+from pytest_sremut.attestation.rfc3161.identity import Identity, new_identity
+from pytest_sremut.attestation.rfc3161.request import HASH_ALGORITHMS, build_query
+from pytest_sremut.attestation.rfc3161.verify import verify
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
 
@@ -143,7 +143,7 @@ class TestOursThere:
 
     @pytest.mark.parametrize("reason", ["bad_alg", "unaccepted_policy", "bad_data_format"])
     def test_rejections_are_readable(self, tmp_path, reason):
-        from pytest_sremut.attestation.authority import _rejection
+        from pytest_sremut.attestation.rfc3161.authority import _rejection
 
         (tmp_path / "reply").write_bytes(_rejection(reason, "because"))
         text = openssl("ts", "-reply", "-in", tmp_path / "reply", "-text").stdout

@@ -7,7 +7,6 @@ import itertools
 import forge
 import pytest
 
-from pytest_sremut.attestation import certificates
 from pytest_sremut.attestation.errors import (
     Fault,
     ImprintMismatchError,
@@ -17,9 +16,10 @@ from pytest_sremut.attestation.errors import (
     TokenOrderError,
     UntrustedRootError,
 )
-from pytest_sremut.attestation.order import Step, require_order
-from pytest_sremut.attestation.trust import INDEPENDENT, PinnedRoot, TrustStore
-from pytest_sremut.attestation.verify import verify
+from pytest_sremut.attestation.registration.order import Step, require_order
+from pytest_sremut.attestation.rfc3161 import certificates
+from pytest_sremut.attestation.rfc3161.trust import INDEPENDENT, PinnedRoot, TrustStore
+from pytest_sremut.attestation.rfc3161.verify import verify
 
 pytestmark = pytest.mark.skipif(
     not forge.SHARED.is_dir(), reason="the shared tokens are not beside this checkout"

@@ -10,11 +10,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 from forge import committed, git, make_study, write_project
 
-from pytest_sremut.attestation.authority import SelfIssuedAuthority
 from pytest_sremut.attestation.errors import Fault
-from pytest_sremut.attestation.freeze import freeze, freeze_tree
-from pytest_sremut.attestation.registration import check, recheck
-from pytest_sremut.attestation.trust import TrustStore
+from pytest_sremut.attestation.registration.check import check, recheck
+from pytest_sremut.attestation.registration.freeze import freeze, freeze_tree
+from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority
+from pytest_sremut.attestation.rfc3161.trust import TrustStore
 
 LATER = datetime.now(UTC) + timedelta(hours=1)
 
@@ -149,7 +149,7 @@ def test_swapped_token(registered, study, tmp_path):
 def test_reply_of_another_query(registered, study, tmp_path):
     """Same manifest, another stamp: the query does not fit."""
     other = SelfIssuedAuthority()
-    from pytest_sremut.attestation.request import build_query
+    from pytest_sremut.attestation.rfc3161.request import build_query
 
     directory = registered / "attestation/s1/r01"
     query = build_query((directory / "manifest.json").read_bytes())
@@ -177,7 +177,7 @@ def test_manifest_edited(registered, study):
     value = json.loads(file.read_bytes())
     digest = hashlib.sha256(b"easier mutants\n").hexdigest()
     value["files"]["mutants"]["sha256"] = digest
-    from pytest_sremut.study.canonical import canonical_json
+    from pytest_sremut.ground.formats.canonical import canonical_json
 
     file.write_bytes(canonical_json(value))
     assert failed(check(registered, study)) == {"predictions token": "ImprintMismatchError"}
@@ -250,7 +250,7 @@ class TestOrder:
     def test_tree_before_predictions(self, treed, study):
         """Three sound tokens in the wrong order: the stamps of tree and predictions made anew."""
         directory = treed / "attestation/s1/r01"
-        from pytest_sremut.attestation.stamped import make_stamp
+        from pytest_sremut.attestation.registration.stamped import make_stamp
 
         late = SelfIssuedAuthority(clock=lambda: datetime.now(UTC) + timedelta(minutes=30))
         trust = TrustStore(roots=())

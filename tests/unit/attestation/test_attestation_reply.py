@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sremut.attestation import der, reply
-from pytest_sremut.attestation.authority import _rejection, assemble_reply
 from pytest_sremut.attestation.errors import (
     Fault,
     NotATimestampError,
     RejectedByAuthorityError,
 )
+from pytest_sremut.attestation.rfc3161 import der, reply
+from pytest_sremut.attestation.rfc3161.authority import _rejection, assemble_reply
 
 SOUND = forge.reply()
 

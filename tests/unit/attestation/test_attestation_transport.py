@@ -10,16 +10,16 @@ from contextlib import contextmanager
 import forge
 import pytest
 
-from pytest_sremut.attestation.authority import SelfIssuedAuthority
 from pytest_sremut.attestation.errors import (
     AuthorityAnswerError,
     AuthorityUnreachableError,
     NotATimestampError,
 )
-from pytest_sremut.attestation.reply import MAX_REPLY, parse_granted
-from pytest_sremut.attestation.request import build_query
-from pytest_sremut.attestation.server import serve
-from pytest_sremut.attestation.transport import HttpAuthority
+from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority
+from pytest_sremut.attestation.rfc3161.reply import MAX_REPLY, parse_granted
+from pytest_sremut.attestation.rfc3161.request import build_query
+from pytest_sremut.attestation.rfc3161.server import serve
+from pytest_sremut.attestation.rfc3161.transport import HttpAuthority
 from pytest_sremut.errors import UsageError
 
 QUERY = build_query(forge.DATA)
@@ -226,7 +226,7 @@ def test_queries_that_may_not_be_asked(algorithm, policy):
 
 
 def test_nonces_differ():
-    from pytest_sremut.attestation.request import parse_query
+    from pytest_sremut.attestation.rfc3161.request import parse_query
 
     nonces = {parse_query(build_query(b"")).nonce for _ in range(50)}
     assert len(nonces) == 50

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sremut.attestation import certificates
-from pytest_sremut.attestation.trust import (
+from pytest_sremut.attestation.rfc3161 import certificates
+from pytest_sremut.attestation.rfc3161.trust import (
     INDEPENDENT,
     SELF_ISSUED,
     load_trust,

@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pytest_sremut.attestation import certificates, der
 from pytest_sremut.attestation.errors import (
     CertificateNotValidAtTimeError,
     EkuError,
@@ -31,10 +30,11 @@ from pytest_sremut.attestation.errors import (
     VerificationError,
     WeakDigestError,
 )
-from pytest_sremut.attestation.identity import Identity, new_identity
-from pytest_sremut.attestation.request import HASH_ALGORITHMS, build_query
-from pytest_sremut.attestation.trust import INDEPENDENT, SELF_ISSUED, PinnedRoot, TrustStore
-from pytest_sremut.attestation.verify import verify
+from pytest_sremut.attestation.rfc3161 import certificates, der
+from pytest_sremut.attestation.rfc3161.identity import Identity, new_identity
+from pytest_sremut.attestation.rfc3161.request import HASH_ALGORITHMS, build_query
+from pytest_sremut.attestation.rfc3161.trust import INDEPENDENT, SELF_ISSUED, PinnedRoot, TrustStore
+from pytest_sremut.attestation.rfc3161.verify import verify
 
 DATA = forge.DATA
 SOUND = forge.reply()
@@ -199,7 +199,7 @@ class TestSigner:
             verify(forge.reply(identifiers=(2, 2)), DATA, TRUST)
 
     def test_identifiers_of_two_certificates(self, monkeypatch):
-        from pytest_sremut.attestation import authority
+        from pytest_sremut.attestation.rfc3161 import authority
 
         other = dataclasses.replace(forge.identity(), chain=forge.identity("ec", 3).chain)
         real = authority._signing_certificate

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sremut.census.calls import call
-from pytest_sremut.census.machine import Frame, Machine, Scope
+from pytest_sremut.census.interpreter.calls import call
+from pytest_sremut.census.interpreter.machine import Frame, Machine, Scope
+from pytest_sremut.census.interpreter.values import Value
 from pytest_sremut.census.model import Effect
 from pytest_sremut.census.rules import shipped_rules
 from pytest_sremut.census.source import SourceTree
-from pytest_sremut.census.values import Value
 
 MINICENSUS = Path(__file__).resolve().parents[2] / "minicensus"
 TORN = "def inject(:\n    pass\n"

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_sremut.census.texts import plain
-from pytest_sremut.census.values import Unknown
+from pytest_sremut.census.interpreter.texts import plain
+from pytest_sremut.census.interpreter.values import Unknown
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sremut.census.baseline import baseline_text, read_baseline
+from pytest_sremut.census.judge.baseline import baseline_text, read_baseline
+from pytest_sremut.census.judge.overrides import read_overrides
 from pytest_sremut.census.model import Verdict
-from pytest_sremut.census.overrides import read_overrides
-from pytest_sremut.census.report import to_csv, to_json, to_markdown
+from pytest_sremut.census.report.documents import to_csv, to_json, to_markdown
 from pytest_sremut.census.take import take_census
 from pytest_sremut.cli import main
 from pytest_sremut.errors import InputError
-from pytest_sremut.study.canonical import canonical_json
+from pytest_sremut.ground.formats.canonical import canonical_json
 
 OVERRIDES = """
 schema: sremut/census-overrides/v1

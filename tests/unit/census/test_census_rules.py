@@ -8,7 +8,8 @@ import importlib.resources
 
 import pytest
 
-from pytest_sremut.census.judge import judge
+from pytest_sremut.census.judge.surfaces import Recycle, Side
+from pytest_sremut.census.judge.verdicts import judge
 from pytest_sremut.census.model import (
     Channel,
     Observation,
@@ -19,7 +20,6 @@ from pytest_sremut.census.model import (
     Verdict,
 )
 from pytest_sremut.census.rules import rules_from, shipped_rules
-from pytest_sremut.census.surfaces import Recycle, Side
 from pytest_sremut.errors import InputError
 
 RULES = shipped_rules()

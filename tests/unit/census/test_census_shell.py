@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sremut.census.shell import parse
+from pytest_sremut.census.models.shell import parse
 
 
 def words(command: str | list[str]) -> list[list[str]]:

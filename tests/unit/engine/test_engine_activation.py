@@ -9,7 +9,7 @@ import pytest
 from world import NS, deployment, pod, replica_set, slice_of
 
 from pytest_sremut.cluster.port import Absent, Failed, Listing, ObjectRef, Present
-from pytest_sremut.engine.activation import Seen, judge
+from pytest_sremut.engine.steps.activation import Seen, judge
 from pytest_sremut.study.names import Criterion
 
 TARGET = ObjectRef(kind="Service", namespace=NS, name="user-service")

@@ -24,8 +24,8 @@ from api_faults import (
 from engine_world import small_application
 
 from pytest_sremut.cluster import waiting
-from pytest_sremut.engine import application
-from pytest_sremut.engine.driver import Driver
+from pytest_sremut.engine.run import Driver
+from pytest_sremut.engine.steps import deploy as application
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.oracles.port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
@@ -93,9 +93,9 @@ ONCE = [
     ("get /version", "preflight._cluster", "html", "before"),
     ("list Node", "preflight.preflight", "410", "before"),
     ("get Namespace kube-system", "guard.create", "wrong-shape", "before"),
-    ("create Deployment", "application.deploy", "reset", "after"),
-    ("create Service", "application.deploy", "409", "before"),
-    ("list Pod", "application.stable", "429-retry-after", "before"),
+    ("create Deployment", "deploy.deploy", "reset", "after"),
+    ("create Service", "deploy.deploy", "409", "before"),
+    ("list Pod", "deploy.stable", "429-retry-after", "before"),
     ("create Job", "windows.take_window", "truncated", "after"),
     ("logs of Pod", "windows._whole_log", "hung", "before"),
     ("logs of Pod", "windows._whole_log", "not-json", "before"),
@@ -104,14 +104,14 @@ ONCE = [
     ("create Pod", "service_endpoints._connection", "hung", "after"),
     ("exec in Pod", "checks._identity", "content-type", "before"),
     ("get Service", "capture.capture_target", "truncated", "before"),
-    ("delete Service", "fault.inject", "hung", "after"),
-    ("delete Service", "fault.inject", "409", "before"),
-    ("delete Pod", "fault.inject", "429", "before"),
-    ("create Service", "mutation.apply_mutant", "html", "after"),
+    ("delete Service", "writes.inject", "hung", "after"),
+    ("delete Service", "writes.inject", "409", "before"),
+    ("delete Pod", "writes.inject", "429", "before"),
+    ("create Service", "mutate.apply_mutant", "html", "after"),
     ("get Service", "activation.see", "refused", "before"),
-    ("delete Service", "fault.recover", "reset", "after"),
-    ("create Service", "fault.recover", "wrong-shape", "after"),
-    ("delete Deployment", "application.remove", "content-type", "after"),
+    ("delete Service", "writes.recover", "reset", "after"),
+    ("create Service", "writes.recover", "wrong-shape", "after"),
+    ("delete Deployment", "deploy.remove", "content-type", "after"),
 ]
 
 
@@ -136,13 +136,13 @@ def test_one_call_fails(
     ("call", "function", "way", "outcome"),
     [
         ("get Namespace social-network", "preflight.preflight", "refused", "INFRASTRUCTURE"),
-        ("list Deployment", "application.stable", "429", "INFRASTRUCTURE"),
+        ("list Deployment", "deploy.stable", "429", "INFRASTRUCTURE"),
         ("get Service", "capture.capture_target", "hung", "INFRASTRUCTURE"),
-        ("create Service", "mutation.apply_mutant", "reset", "RESTORATION"),
+        ("create Service", "mutate.apply_mutant", "reset", "RESTORATION"),
         ("list EndpointSlice", "activation.see", "not-json", "RESTORATION"),
         ("exec in Pod", "checks._routing", "500", "INFRASTRUCTURE"),
-        ("list Pod", "fault.recover", "html", "RESTORATION"),
-        ("delete Deployment", "application.remove", "410", "INFRASTRUCTURE"),
+        ("list Pod", "writes.recover", "html", "RESTORATION"),
+        ("delete Deployment", "deploy.remove", "410", "INFRASTRUCTURE"),
     ],
 )
 def test_the_api_fails_from_a_call_on(
@@ -165,7 +165,7 @@ def test_the_api_comes_back_while_the_cluster_is_put_back(
     """Four calls: the one that stopped the run, and those of the first attempts to restore."""
     world = FaultedWorld(tmp_path)
     driver = world.small_driver(mutant)
-    function = "mutation.apply_mutant" if call == "create Service" else "activation.see"
+    function = "mutate.apply_mutant" if call == "create Service" else "activation.see"
     at = whole.find(call, function)
     world.faulty.plan(at=at, way=WAYS["reset"], effect="after", lasting=True, times=times)
     seen, error = run_to_its_end(driver)
@@ -182,7 +182,7 @@ def test_a_mutant_of_two_objects_whose_answer_is_lost(
 ) -> None:
     world = FaultedWorld(tmp_path)
     driver = world.small_driver(mutant)
-    at = whole.find(f"create {kind}", "mutation.apply_mutant")
+    at = whole.find(f"create {kind}", "mutate.apply_mutant")
     world.faulty.plan(at=at, way=WAYS["reset"], effect="after")
     seen, error = run_to_its_end(driver)
     world.stop()

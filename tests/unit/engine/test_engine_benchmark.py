@@ -12,10 +12,10 @@ from engine_world import EngineWorld, FakeInstrument, small_application
 from fake_kube import FakeKube
 from world import NS
 
-from pytest_sremut.engine import application
-from pytest_sremut.engine.fingerprint import changes, fingerprint
-from pytest_sremut.engine.instruments import InstrumentSet
-from pytest_sremut.engine.preflight import PreflightCheck
+from pytest_sremut.engine.observe.fingerprint import changes, fingerprint
+from pytest_sremut.engine.observe.instruments import InstrumentSet
+from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps.preflight import PreflightCheck
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import UsageError
 from pytest_sremut.oracles.request import ReadingRequest

@@ -17,9 +17,9 @@ import pytest
 from api_faults import FaultedWorld, run_to_its_end
 from engine_world import FakeClock, small_application
 
-from pytest_sremut.engine import application
-from pytest_sremut.engine.driver import Driver
-from pytest_sremut.engine.steadiness import ClockWatch
+from pytest_sremut.engine.observe.steadiness import ClockWatch
+from pytest_sremut.engine.run import Driver
+from pytest_sremut.engine.steps import deploy as application
 from pytest_sremut.errors import SremutError
 from pytest_sremut.evidence.journal import JournalStatus, read_journal
 from pytest_sremut.evidence.load import load_attempt

@@ -13,11 +13,11 @@ from engine_world import EngineWorld, small_application
 from recovery_world import KilledWorld
 from world import NS
 
-from pytest_sremut.engine.deployer import unlike
-from pytest_sremut.engine.driver import Driver
-from pytest_sremut.engine.instruments import InstrumentSet
-from pytest_sremut.engine.preflight import PreflightCheck
+from pytest_sremut.engine.faults.deployer import unlike
+from pytest_sremut.engine.observe.instruments import InstrumentSet
 from pytest_sremut.engine.recovery import BlockedError
+from pytest_sremut.engine.run import Driver
+from pytest_sremut.engine.steps.preflight import PreflightCheck
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import HarnessError, UsageError
 from pytest_sremut.oracles.request import ReadingRequest

@@ -12,7 +12,7 @@ import pytest
 from engine_world import EngineWorld, small_application
 from world import NS
 
-from pytest_sremut.engine import application
+from pytest_sremut.engine.steps import deploy as application
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.evidence.load import load_attempt
 from pytest_sremut.oracles.port import Reading

@@ -18,7 +18,7 @@ from pytest_sremut.errors import (
     EvidenceError,
     GuardRefusedError,
 )
-from pytest_sremut.study.canonical import canonical_json, sha256
+from pytest_sremut.ground.formats.canonical import canonical_json, sha256
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from world import NS
 import pytest_sremut.engine
 from pytest_sremut.cluster.port import ObjectRef, Present
 from pytest_sremut.engine.guard import Captured, Guard, OperationKind
-from pytest_sremut.engine.operations import Call, Operation, ref_from
+from pytest_sremut.engine.journal_ops import Call, Operation, ref_from
 from pytest_sremut.engine.transitions import STANDSTILL, Phase
 from pytest_sremut.errors import (
     ClusterError,

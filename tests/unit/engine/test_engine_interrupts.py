@@ -15,13 +15,14 @@ from engine_world import EngineWorld, small_application
 from fake_kube import FakeKube
 from world import NS
 
-from pytest_sremut.engine import application
-from pytest_sremut.engine.driver import Driver
+from pytest_sremut.engine.run import Driver
+from pytest_sremut.engine.steps import deploy as application
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import ClusterError, EvidenceError
-from pytest_sremut.evidence import atomic, journal, stream
+from pytest_sremut.evidence import journal, stream
 from pytest_sremut.evidence.load import load_attempt
-from pytest_sremut.evidence.uninterrupted import interrupt, uninterrupted
+from pytest_sremut.ground.durable import atomic
+from pytest_sremut.ground.durable.uninterrupted import interrupt, uninterrupted
 from pytest_sremut.study.verdict import Outcome, State
 
 MUTANTS = ("MS-M02", "MS-M04")

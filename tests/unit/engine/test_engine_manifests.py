@@ -16,7 +16,7 @@ from world import NS
 
 from pytest_sremut.cluster.port import ClusterFacts
 from pytest_sremut.engine.labels import OWNER_LABEL
-from pytest_sremut.engine.preflight import preflight
+from pytest_sremut.engine.steps.preflight import preflight
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.evidence.load import load_attempt
 from pytest_sremut.study.verdict import Outcome, State

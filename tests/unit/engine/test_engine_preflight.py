@@ -11,9 +11,9 @@ from engine_world import EngineWorld, small_application
 from world import NS
 
 from pytest_sremut.cluster.port import ClusterFacts
-from pytest_sremut.engine import application
 from pytest_sremut.engine.labels import OWNER_LABEL
-from pytest_sremut.engine.preflight import preflight
+from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps.preflight import preflight
 from pytest_sremut.engine.stops import RunStoppedError
 
 

@@ -16,10 +16,10 @@ from fake_kube import FakeKube
 from world import NS
 
 from pytest_sremut.cluster.port import ExecResult, Failed
-from pytest_sremut.engine import application
+from pytest_sremut.engine.steps import deploy as application
 from pytest_sremut.engine.stops import RunStoppedError
-from pytest_sremut.evidence import scrub
 from pytest_sremut.evidence.load import load_attempt
+from pytest_sremut.ground.durable import scrub
 from pytest_sremut.oracles.port import Raised, Reading
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.study.verdict import Outcome, State, Verdict

@@ -8,7 +8,7 @@ import pytest
 from engine_world import FakeClock
 from world import NS, TARGET, World
 
-from pytest_sremut.engine.sampler import Sampler, look
+from pytest_sremut.engine.observe.sampler import Sampler, look
 
 
 class Sink:

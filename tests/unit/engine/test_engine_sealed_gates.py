@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_sremut.engine import gates
+from pytest_sremut.engine.steps import gates
 from pytest_sremut.study.verdict import ContractVerdict, Outcome, Registration, State
 
 

@@ -19,10 +19,10 @@ from pytest_sremut.contract.observations import (
     is_ready,
     routing_lacks,
 )
-from pytest_sremut.engine.activation import Seen, judge
-from pytest_sremut.engine.application import pod_is_ready
-from pytest_sremut.engine.fingerprint import fingerprint
-from pytest_sremut.engine.surroundings import surroundings
+from pytest_sremut.engine.observe.fingerprint import fingerprint
+from pytest_sremut.engine.observe.surroundings import surroundings
+from pytest_sremut.engine.steps.activation import Seen, judge
+from pytest_sremut.engine.steps.deploy import pod_is_ready
 from pytest_sremut.evidence.redaction import redact
 from pytest_sremut.study.names import Criterion
 

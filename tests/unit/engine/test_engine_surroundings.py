@@ -11,9 +11,9 @@ import pytest
 from engine_world import EngineWorld, small_application
 from fake_kube import FakeKube
 
-from pytest_sremut.engine import application
-from pytest_sremut.engine.fingerprint import changes
-from pytest_sremut.engine.surroundings import noted, surroundings
+from pytest_sremut.engine.observe.fingerprint import changes
+from pytest_sremut.engine.observe.surroundings import noted, surroundings
+from pytest_sremut.engine.steps import deploy as application
 from pytest_sremut.study.verdict import State
 
 OURS = "shop"

@@ -12,10 +12,10 @@ from engine_world import EngineWorld, small_application
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sremut.engine import application
-from pytest_sremut.engine.podclock import PodClock
+from pytest_sremut.engine.observe.podclock import PodClock
+from pytest_sremut.engine.observe.windows import TakenWindow, take_window
+from pytest_sremut.engine.steps import deploy as application
 from pytest_sremut.engine.stops import RunStoppedError
-from pytest_sremut.engine.windows import TakenWindow, take_window
 from pytest_sremut.study.verdict import Outcome, State
 from pytest_sremut.workload.report import parse_timestamp
 from pytest_sremut.workload.window import functional

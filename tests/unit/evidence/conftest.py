@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from evidence_doubles import FailingCalls, TickingClock, identity
+from evidence_doubles import TickingClock, identity
 from hypothesis import settings
 
 from pytest_sremut.evidence.attempt import Attempt
@@ -29,8 +29,3 @@ def root(tmp_path: Path, clock: TickingClock) -> EvidenceRoot:
 @pytest.fixture
 def attempt(root: EvidenceRoot) -> Attempt:
     return root.begin(identity())
-
-
-@pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> FailingCalls:
-    return FailingCalls(monkeypatch)

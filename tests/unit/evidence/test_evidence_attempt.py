@@ -18,7 +18,7 @@ from pytest_sremut.evidence.attempt import RESERVED, Attempt
 from pytest_sremut.evidence.load import load_attempt
 from pytest_sremut.evidence.rawref import RawRef
 from pytest_sremut.evidence.root import EvidenceRoot
-from pytest_sremut.study.canonical import canonical_json
+from pytest_sremut.ground.formats.canonical import canonical_json
 from pytest_sremut.study.verdict import Outcome, State
 
 

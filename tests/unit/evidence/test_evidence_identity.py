@@ -19,7 +19,7 @@ from pytest_sremut.evidence.identity import (
     product_facts,
     protocol_facts,
 )
-from pytest_sremut.study.canonical import canonical_json
+from pytest_sremut.ground.formats.canonical import canonical_json
 from pytest_sremut.study.model import Protocol, Workload, WorkloadRequest
 
 

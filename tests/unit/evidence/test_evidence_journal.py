@@ -21,7 +21,7 @@ from pytest_sremut.evidence.journal import (
     parse_journal,
     read_journal,
 )
-from pytest_sremut.study.canonical import canonical_json, sha256
+from pytest_sremut.ground.formats.canonical import canonical_json, sha256
 
 
 def journal_in(directory: Path, clock: TickingClock) -> Journal:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sremut.evidence.redaction import KINDS, REDACTED, redact, scrub_bytes, scrub_text
-from pytest_sremut.evidence.scrub import looks_secret
+from pytest_sremut.ground.durable.scrub import looks_secret
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "k8s-golden" / "v1.36.2"
 CANARY = "canary-5f3a9c"

@@ -12,9 +12,9 @@ from evidence_doubles import FailingCalls, identity
 
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence import root as root_module
-from pytest_sremut.evidence.atomic import TEMPORARY
 from pytest_sremut.evidence.attempt import Attempt
 from pytest_sremut.evidence.root import EvidenceRoot
+from pytest_sremut.ground.durable.atomic import TEMPORARY
 from pytest_sremut.study.verdict import Outcome, Registration
 
 

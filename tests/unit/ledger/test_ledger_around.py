@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ledger_world import Adjudicated
 
-from pytest_sremut.ledger.text import summary_lines
+from pytest_sremut.ledger.renderings.text import summary_lines
 
 TITLE = "the cluster around the namespace changed during an attempt (noted; it decides nothing)"
 

@@ -18,7 +18,7 @@ import pytest
 from ledger_world import Adjudicated, adjudicated
 from records import MAIN, PINNED, ROOT, Records, Told
 
-from pytest_sremut.study.canonical import canonical_json
+from pytest_sremut.ground.formats.canonical import canonical_json
 from pytest_sremut.study.cells import runs
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import Study

@@ -16,6 +16,7 @@ from records import Records, Told
 
 from pytest_sremut.errors import InputError
 from pytest_sremut.evidence.identity import file_digests
+from pytest_sremut.ground.formats.canonical import sha256
 from pytest_sremut.ledger.baseline.comparison import Comparison, compare, taken
 from pytest_sremut.ledger.baseline.document import (
     Baseline,
@@ -25,7 +26,6 @@ from pytest_sremut.ledger.baseline.document import (
     parse_baseline,
     read_baseline,
 )
-from pytest_sremut.study.canonical import sha256
 from pytest_sremut.study.cells import runs
 from pytest_sremut.study.model import Study
 from pytest_sremut.study.verdict import (

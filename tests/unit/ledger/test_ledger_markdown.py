@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ledger_world import Adjudicated
 from records import ROOT, Records, Told, pod_down
 
-from pytest_sremut.ledger.markdown_tables import cited, code, escaped, table
+from pytest_sremut.ledger.renderings.markdown_tables import cited, code, escaped, table
 from pytest_sremut.study.cells import runs
 from pytest_sremut.study.model import Study
 from pytest_sremut.study.verdict import Outcome, State, Verdict

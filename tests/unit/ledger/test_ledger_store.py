@@ -10,12 +10,12 @@ import pytest
 from ledger_world import Adjudicated
 
 from pytest_sremut.errors import EvidenceError
-from pytest_sremut.ledger.difference import json_difference, text_difference
-from pytest_sremut.ledger.document import parse_ledger
-from pytest_sremut.ledger.step_summary import step_summary
-from pytest_sremut.ledger.store import LedgerFiles, append_text
-from pytest_sremut.ledger.stryker import stryker_report
-from pytest_sremut.study.canonical import canonical_json
+from pytest_sremut.ground.formats.canonical import canonical_json
+from pytest_sremut.ledger.renderings.difference import json_difference, text_difference
+from pytest_sremut.ledger.renderings.document import parse_ledger
+from pytest_sremut.ledger.renderings.step_summary import step_summary
+from pytest_sremut.ledger.renderings.store import LedgerFiles, append_text
+from pytest_sremut.ledger.renderings.stryker import stryker_report
 
 
 @pytest.fixture

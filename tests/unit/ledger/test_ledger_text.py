@@ -6,7 +6,7 @@ import re
 
 from ledger_world import Adjudicated
 
-from pytest_sremut.ledger.text import summary_lines
+from pytest_sremut.ledger.renderings.text import summary_lines
 from pytest_sremut.study.cells import cells
 
 

@@ -10,7 +10,7 @@ from records import ROOT
 
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.options import Settings
-from pytest_sremut.reporting import Concluded, conclude_session, study_inputs
+from pytest_sremut.session.summary import Concluded, conclude_session, study_inputs
 
 
 def settings(*reports: tuple[str, Path]) -> Settings:

@@ -22,15 +22,15 @@ from manifest_project import (
     write,
 )
 
-from pytest_sremut.attestation.authority import SelfIssuedAuthority
-from pytest_sremut.attestation.freeze import freeze
-from pytest_sremut.attestation.registration import check, recheck
+from pytest_sremut.attestation.registration.check import check, recheck
+from pytest_sremut.attestation.registration.freeze import freeze
+from pytest_sremut.attestation.rfc3161.authority import SelfIssuedAuthority
 from pytest_sremut.errors import InputError
 from pytest_sremut.evidence.identity import file_digests
+from pytest_sremut.ground.formats.yamlfile import YamlFile, parse_documents, read_yaml
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.manifests import load_manifests
 from pytest_sremut.study.model import Study
-from pytest_sremut.study.yamlfile import YamlFile, parse_documents, read_yaml
 
 
 @pytest.fixture

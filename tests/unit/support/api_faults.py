@@ -37,7 +37,7 @@ from pytest_sremut.cluster.port import (
     Right,
     WatchEvent,
 )
-from pytest_sremut.engine.driver import Driver, StateReadings
+from pytest_sremut.engine.run import Driver, StateReadings
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError, SremutError
 from pytest_sremut.evidence.load import load_attempt
 from pytest_sremut.evidence.root import EvidenceRoot

@@ -23,11 +23,11 @@ from api_faults import FaultedWorld, run_to_its_end
 from engine_world import small_application
 
 from pytest_sremut.cluster.lease import Lease
-from pytest_sremut.engine import application
+from pytest_sremut.engine.steps import deploy as application
 from pytest_sremut.errors import SremutError
-from pytest_sremut.evidence.atomic import TEMPORARY
 from pytest_sremut.evidence.journal import JournalStatus, read_journal
 from pytest_sremut.evidence.root import EvidenceRoot
+from pytest_sremut.ground.durable.atomic import TEMPORARY
 from pytest_sremut.study.verdict import Outcome, State
 
 __all__ = ["CALLS", "ERRORS", "Disk", "DiskRun"]

@@ -20,8 +20,8 @@ from fake_kube import FakeKube
 from world import NS, World, deployment, replica_set
 
 from pytest_sremut.cluster.port import ClusterFacts, ClusterIdentity, KubeApi
-from pytest_sremut.engine.driver import Driver
-from pytest_sremut.engine.grading import InstrumentSet
+from pytest_sremut.engine.run import Driver
+from pytest_sremut.engine.steps.read import InstrumentSet
 from pytest_sremut.errors import HarnessError, SremutError
 from pytest_sremut.evidence.identity import AttemptIdentity, file_digests
 from pytest_sremut.evidence.root import EvidenceRoot

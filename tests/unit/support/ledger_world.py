@@ -11,10 +11,10 @@ from records import ROOT
 
 from pytest_sremut.evidence.identity import file_digests
 from pytest_sremut.ledger.adjudicate import ledger
-from pytest_sremut.ledger.document import checked, ledger_bytes
 from pytest_sremut.ledger.judge import Judged, StudyInput, judge, pods_needed
 from pytest_sremut.ledger.load import read_evidence
-from pytest_sremut.ledger.markdown import render
+from pytest_sremut.ledger.renderings.document import checked, ledger_bytes
+from pytest_sremut.ledger.renderings.markdown import render
 from pytest_sremut.study.model import Study
 
 __all__ = ["Adjudicated", "adjudicate", "adjudicated", "inputs"]

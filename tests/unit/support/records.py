@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pytest_sremut.evidence.attempt import Attempt
-from pytest_sremut.evidence.clock import rfc3339
 from pytest_sremut.evidence.identity import AttemptIdentity, file_digests
 from pytest_sremut.evidence.root import EvidenceRoot
+from pytest_sremut.ground.durable.clock import rfc3339
 from pytest_sremut.study.cells import runs
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import OracleSpec, Run, Study

@@ -21,10 +21,11 @@ from typing import Any, Literal, NoReturn
 import pytest
 from engine_world import ROOT, EngineWorld
 
-from pytest_sremut.engine.driver import Driver
 from pytest_sremut.engine.recovery import Pending, Recoverer, pending_attempts
-from pytest_sremut.evidence import atomic, journal, stream
+from pytest_sremut.engine.run import Driver
+from pytest_sremut.evidence import journal, stream
 from pytest_sremut.evidence.root import EvidenceRoot
+from pytest_sremut.ground.durable import atomic
 from pytest_sremut.study.model import Study
 from pytest_sremut.study.verdict import State
 

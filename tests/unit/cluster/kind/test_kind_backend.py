@@ -18,7 +18,7 @@ from pytest_sremut.cluster.kind.settings import pins
 from pytest_sremut.cluster.kind.tools import KindError
 from pytest_sremut.cluster.port import Cluster, LogSource
 from pytest_sremut.errors import ClusterUnavailableError, UsageError
-from pytest_sremut.evidence.uninterrupted import interrupt
+from pytest_sremut.ground.durable.uninterrupted import interrupt
 
 NAME = "sremut-1f2e3d-gw0"
 

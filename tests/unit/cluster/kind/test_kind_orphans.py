@@ -30,7 +30,7 @@ from pytest_sremut.cluster.kind.records import Record, directory_of, kept_cluste
 from pytest_sremut.cluster.kind.tools import KindError
 from pytest_sremut.cluster.lease import Lease
 from pytest_sremut.cluster.port import ClusterIdentity
-from pytest_sremut.embedded.processes import ProcessIdentity
+from pytest_sremut.embedded.linux.processes import ProcessIdentity
 from pytest_sremut.errors import UsageError
 
 NAME = "sremut-1f2e3d-gw0"

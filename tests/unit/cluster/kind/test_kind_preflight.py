@@ -12,7 +12,7 @@ from pytest_sremut import cli
 from pytest_sremut.cluster.kind import preflight
 from pytest_sremut.cluster.kind.preflight import Survey, refusal
 from pytest_sremut.cluster.kind.settings import pins
-from pytest_sremut.embedded.checks import Check
+from pytest_sremut.embedded.selftest.checks import Check
 from pytest_sremut.errors import UsageError
 
 IMAGE = pins().node_image
@@ -157,7 +157,7 @@ def test_disk_that_nobody_can_ask(survey: Any) -> None:
 def test_doctor_tells_the_same_and_needs_none_of_it(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pytest_sremut.embedded.doctor.diagnose", list)
+    monkeypatch.setattr("pytest_sremut.embedded.selftest.doctor.diagnose", list)
     for key, value in fakes.environ.items():
         monkeypatch.setenv(key, value)
     (fakes.bin / "kind").unlink()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from engine_world import small_application
 
-from pytest_sremut.engine import application
+from pytest_sremut.engine.steps import deploy as application
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,9 @@ from world import NS
 
 from pytest_sremut.cluster.port import ClusterIdentity
 from pytest_sremut.cluster.waiting import wait_for
-from pytest_sremut.engine import application
-from pytest_sremut.engine.driver import Driver
 from pytest_sremut.engine.recovery import BlockedError, pending_attempts
+from pytest_sremut.engine.run import Driver
+from pytest_sremut.engine.steps import deploy as application
 from pytest_sremut.engine.transitions import Phase
 from pytest_sremut.errors import ClusterUnavailableError, EvidenceError
 from pytest_sremut.evidence.load import load_attempt, load_entry

@@ -16,7 +16,7 @@ from pytest_sremut.cluster.lease import Lease
 from pytest_sremut.engine.recovery import BlockedError
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.seal import SessionKey
-from pytest_sremut.recovery import Place, recover_leased
+from pytest_sremut.session.recovery import Place, recover_leased
 from pytest_sremut.study.verdict import State
 
 STEP = Step(what="api", number=9, when="after")

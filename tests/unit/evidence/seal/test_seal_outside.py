@@ -17,7 +17,7 @@ from pytest_sremut.evidence.seal.evidence import verify_evidence
 from pytest_sremut.evidence.seal.key import fingerprint, is_signed
 from pytest_sremut.evidence.seal.sums import dump_sums, parse_sums
 from pytest_sremut.evidence.seal.verify import verify_attempt
-from pytest_sremut.study.canonical import canonical_json
+from pytest_sremut.ground.formats.canonical import canonical_json
 
 PLACE = "missing_service/ms-m01-r01/a01"
 quick = settings(

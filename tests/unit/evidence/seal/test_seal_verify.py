@@ -25,7 +25,7 @@ from pytest_sremut.evidence.root import EvidenceRoot
 from pytest_sremut.evidence.seal import SessionKey, seal_attempt
 from pytest_sremut.evidence.seal.evidence import EvidenceReading, verify_evidence
 from pytest_sremut.evidence.seal.verify import SealReading, verify_attempt
-from pytest_sremut.study.canonical import canonical_json
+from pytest_sremut.ground.formats.canonical import canonical_json
 from pytest_sremut.study.verdict import Outcome, Registration
 
 PLACE = Path("missing_service/ms-m02-r03/a01")

@@ -1,0 +1,1 @@
+"""A study's registration: which files, which stamps, in which order, and whether it holds."""

@@ -1,0 +1,1 @@
+"""Time-stamp tokens: requesting, issuing, taking apart, verifying."""

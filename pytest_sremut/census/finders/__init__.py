@@ -1,0 +1,1 @@
+"""Finders of defects in graders."""

@@ -1,0 +1,1 @@
+"""Following a benchmark's code without running it: values, statements, calls."""

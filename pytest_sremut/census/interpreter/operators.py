@@ -1,0 +1,89 @@
+"""Binary operators on partly known values: texts grow with their holes, numbers stay small."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from pytest_sremut.census.interpreter.texts import as_text
+from pytest_sremut.census.interpreter.values import Const, Dict, ListV, PathV, Unknown, Value, hole
+
+__all__ = ["LONG_TEXT", "combine"]
+
+LONG_TEXT: Final = 200_000
+
+
+_BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+}
+
+
+def combine(node: ast.BinOp, left: Value, right: Value) -> Value:
+    if isinstance(node.op, ast.Div) and isinstance(left, PathV):
+        text = as_text(right)
+        below = hole(ast.unparse(node.right)) if text is None else text
+        return PathV(below if below.startswith("/") else f"{left.text.rstrip('/')}/{below}")
+    if isinstance(node.op, ast.Add):
+        if isinstance(left, ListV) and isinstance(right, ListV):
+            return ListV([*left.items, *right.items], left.is_open or right.is_open)
+        if isinstance(left, ListV):
+            return ListV(list(left.items), is_open=True)
+        texts = [as_text(left), as_text(right)]
+        strings = [
+            isinstance(side, Const) and isinstance(side.value, str) for side in (left, right)
+        ]
+        if any(strings) and not all(strings):
+            sides = (node.left, node.right)
+            parts = [
+                hole(ast.unparse(side)[:48]) if text is None else text
+                for text, side in zip(texts, sides, strict=True)
+            ]
+            return Const("".join(parts))
+    if isinstance(node.op, ast.Mod) and isinstance(left, Const) and isinstance(left.value, str):
+        return Const(_percent(left.value, right))
+    if isinstance(node.op, ast.BitOr) and isinstance(left, Dict) and isinstance(right, Dict):
+        return Dict({**left.entries, **right.entries}, left.is_open or right.is_open)
+    if isinstance(left, Const) and isinstance(right, Const):
+        function = _BINARY.get(type(node.op))
+        try:
+            result = function(left.value, right.value) if function and _small(left, right) else None
+        except (TypeError, ValueError, ArithmeticError):
+            result = None
+        if result is not None:
+            return Const(result)
+    return Unknown(ast.unparse(node)[:60] if len(ast.dump(node)) < 2000 else "expression")
+
+
+def _small(left: Const, right: Const) -> bool:
+    """No operation that could build something huge."""
+    for side in (left.value, right.value):
+        if isinstance(side, str | bytes) and len(side) > LONG_TEXT:
+            return False
+        if isinstance(side, int) and abs(side) > 10**12:
+            return False
+    kinds = {type(left.value), type(right.value)}
+    return not (kinds & {str, bytes} and kinds & {int} and max(_ints(left, right)) > 1000)
+
+
+def _ints(*sides: Const) -> list[int]:
+    return [side.value for side in sides if isinstance(side.value, int)] or [0]
+
+
+def _percent(pattern: str, right: Value) -> str:
+    items = right.items if isinstance(right, ListV) else [right]
+    texts = [as_text(item) or hole("value") for item in items]
+    for text in texts:
+        for mark in ("%s", "%d", "%r"):
+            if mark in pattern:
+                pattern = pattern.replace(mark, text, 1)
+                break
+    return pattern

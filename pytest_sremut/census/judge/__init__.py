@@ -1,0 +1,1 @@
+"""From what was followed to a verdict."""

@@ -1,0 +1,1 @@
+"""What calls outside the benchmark do: builtins, libraries, kubectl, helm."""

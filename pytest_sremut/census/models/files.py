@@ -1,0 +1,135 @@
+"""Files that the benchmark reads from its own checkout, and files it writes while it runs.
+
+A file of the checkout is read as text and parsed as data. What is written exists only here, by
+its path: `yaml.dump(deployment, f)` and a later `kubectl apply -f` then meet.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+from pytest_sremut.census.interpreter.machine import Machine
+from pytest_sremut.census.interpreter.values import (
+    HOLE,
+    Const,
+    Dict,
+    KObj,
+    ListV,
+    Native,
+    OneOf,
+    PathV,
+    Rec,
+    Unknown,
+    Value,
+    join,
+)
+
+__all__ = ["documents", "dump", "load", "open_file", "plain_path", "read_file", "write_file"]
+
+_MAX_DATA = 2 * 1024 * 1024
+
+
+def plain_path(value: Value) -> str:
+    """The path as text; holes where it is not known."""
+    if isinstance(value, PathV):
+        return value.text
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return value.value
+    if isinstance(value, Rec) and "name" in value.attrs:
+        return plain_path(value.attrs["name"])
+    return "⟦path⟧"
+
+
+def read_file(m: Machine, path: str) -> Value:
+    """The content: as written during this interpretation, or from the checkout."""
+    if path in m.files:
+        return m.files[path]
+    if HOLE.search(path):
+        return Unknown(f"content of {path}")
+    text = m.tree.text(path)
+    return Unknown(f"content of {path}") if text is None else Const(text)
+
+
+def write_file(m: Machine, path: str, content: Value) -> None:
+    """Later reads and applies of that path see this content."""
+    if path in m.files and m.may:
+        m.files[path] = join([m.files[path], content])
+    else:
+        m.files[path] = content
+
+
+def open_file(m: Machine, value: Value) -> Value:
+    """A file object."""
+    path = plain_path(value)
+
+    def read(_args: list[Value], _kwargs: dict[str, Value]) -> Value:
+        return read_file(m, path)
+
+    def write(args: list[Value], _kwargs: dict[str, Value]) -> Value:
+        if args:
+            write_file(m, path, args[0])
+        return Const(None)
+
+    nothing = Native(lambda _args, _kwargs: Const(None), "nothing")
+    return Rec(
+        {
+            "name": Const(path),
+            "read": Native(read, "read"),
+            "readlines": Native(read, "readlines"),
+            "write": Native(write, "write"),
+            "writelines": Native(write, "writelines"),
+            "flush": nothing,
+            "close": nothing,
+            "seek": nothing,
+            "__path__": Const(path),
+        },
+        text="file",
+    )
+
+
+def load(m: Machine, value: Value) -> Value:
+    """`json.loads`, `json.load`, `yaml.safe_load` of text or of a file object."""
+    from pytest_sremut.census.interpreter.texts import constant
+
+    if isinstance(value, Rec) and "__path__" in value.attrs:
+        value = read_file(m, plain_path(value.attrs["__path__"]))
+    if isinstance(value, OneOf):
+        found = [load(m, option) for option in value.options if not isinstance(option, Unknown)]
+        return join([one for one in found if not isinstance(one, Unknown)] or [Unknown("data")])
+    if isinstance(value, KObj | Dict | ListV):
+        return value
+    if isinstance(value, Const) and isinstance(value.value, str):
+        parsed = documents(value.value)
+        if len(parsed) == 1:
+            return constant(parsed[0])
+        if parsed:
+            return ListV([constant(one) for one in parsed])
+    return Unknown("data")
+
+
+def documents(text: str) -> list[Any]:
+    """The documents of a JSON or YAML text; holes stay as text. Empty when it is neither."""
+    if len(text) > _MAX_DATA:
+        return []
+    try:
+        return [json.loads(text)]
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return [one for one in yaml.safe_load_all(text) if one is not None]
+    except (yaml.YAMLError, ValueError, RecursionError, AttributeError, TypeError):
+        return []
+
+
+def dump(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`json.dumps(x)`, `yaml.dump(x)`, and with a file object as second argument a write."""
+    if not args:
+        return Unknown("text")
+    stream = args[1] if len(args) > 1 else kwargs.get("stream", kwargs.get("fp"))
+    if isinstance(stream, Rec) and "__path__" in stream.attrs:
+        write_file(m, plain_path(stream.attrs["__path__"]), args[0])
+        return Const(None)
+    return args[0]  # a structure stands for its own text

@@ -1,0 +1,1 @@
+"""A census written out, and the command that does it."""

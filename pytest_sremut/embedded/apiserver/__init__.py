@@ -1,0 +1,1 @@
+"""The API server: requests over HTTP, their verbs, watches, streams, authorization."""

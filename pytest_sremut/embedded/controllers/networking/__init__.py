@@ -1,0 +1,1 @@
+"""Controllers of Services: Endpoints and EndpointSlices."""

@@ -1,0 +1,1 @@
+"""Controllers of workloads: Deployments, sets, Jobs, disruption budgets."""

@@ -1,0 +1,1 @@
+"""Running the pods of a node: images, containers, probes, volumes, logs, processes."""

@@ -1,0 +1,1 @@
+"""Startup, readiness and liveness probes."""

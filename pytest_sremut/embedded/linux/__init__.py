@@ -1,0 +1,1 @@
+"""The kernel of this machine: namespaces, netlink, socket tables, processes."""

@@ -1,0 +1,1 @@
+"""Objects as data: types, names, selectors, patches, ownership of fields, errors. Pure."""

@@ -1,0 +1,1 @@
+"""Objects as rows of the tables that `kubectl get` prints."""

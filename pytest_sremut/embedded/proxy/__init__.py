@@ -1,0 +1,1 @@
+"""Routing of Services: from EndpointSlices to the answers that a connection gets."""

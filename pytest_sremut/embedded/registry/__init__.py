@@ -1,0 +1,1 @@
+"""Objects as the cluster keeps them: storing, defaults, admission, deletion, limits."""

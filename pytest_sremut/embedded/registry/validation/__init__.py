@@ -1,0 +1,1 @@
+"""The rules that objects must keep, kind by kind."""

@@ -1,0 +1,1 @@
+"""Whether this machine and this cluster answer as a real cluster does."""

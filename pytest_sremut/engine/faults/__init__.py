@@ -1,0 +1,1 @@
+"""Faults: what breaks the application, by our own writes or by a benchmark's code."""

@@ -1,0 +1,1 @@
+"""What is recorded beside the graders: sampler, workload windows, fingerprints, surroundings."""

@@ -1,0 +1,1 @@
+"""What every other room may use: formats of data, and files that survive a crash."""

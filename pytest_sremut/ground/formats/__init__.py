@@ -1,0 +1,1 @@
+"""Reading and writing data: YAML with places, JSON Schemas, canonical JSON."""

@@ -1,0 +1,230 @@
+"""Sections of `ledger.md` on what graders said: scores, matrix, surprises, falsification rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_sremut.ledger.renderings.markdown_tables import (
+    Json,
+    amount,
+    attempt_name,
+    cited,
+    code,
+    counts,
+    escaped,
+    ids,
+    section,
+    yes_no,
+)
+
+__all__ = [
+    "compact_table",
+    "disagreements",
+    "falsification",
+    "matrix",
+    "scores",
+    "surprises",
+    "totals",
+    "violated",
+]
+
+
+def scores(study: Json) -> Iterator[str]:
+    """Mutation scores, and the survivors."""
+    yield from section(
+        "Mutation score",
+        ("grader", "killed of scored", "percent", "unscored", "unproven", "sources"),
+        (
+            (
+                code(row["grader"]),
+                f"{row['killed']} of {row['scored']}",
+                amount(row["percent"], " %") if row["percent"] is not None else "no score",
+                str(row["unscored"]),
+                str(row["unproven"]),
+                cited(row),
+            )
+            for row in study["scores"]
+        ),
+    )
+    models = {mutant["id"]: mutant["models"] for mutant in study["plan"]["mutants"]}
+    yield from section(
+        "Survivors: the grader accepted a system that was never repaired",
+        ("grader", "mutant", "accepted", "fate", "models", "sources"),
+        (
+            (
+                code(row["grader"]),
+                code(item["mutant"]),
+                f"{item['accepted']} of {item['accepted'] + item['rejected'] + item['errors']}",
+                item["fate"],
+                escaped(models[item["mutant"]]),
+                cited(item),
+            )
+            for row in study["scores"]
+            for item in row["mutants"]
+            if item["accepted"]
+        ),
+    )
+
+
+def disagreements(study: Json) -> Iterator[str]:
+    """False accepts and false rejects."""
+    yield from section(
+        "Disagreement with the contract",
+        ("oracle", "false accepts", "false rejects", "sources"),
+        (
+            (
+                code(row["oracle"]),
+                f"{row['false_accepts']} of {row['of_contract_rejects']} readings that the "
+                "contract rejects",
+                f"{row['false_rejects']} of {row['of_contract_passes']} readings that it passes",
+                cited(row),
+            )
+            for row in study["disagreements"]
+        ),
+    )
+
+
+def totals(study: Json) -> Iterator[str]:
+    """Readings and cells, in sum."""
+    totals = study["totals"]
+
+    def matched(name: str, title: str) -> tuple[str, str, str]:
+        row = totals[name]
+        return title, f"{row['matched']} of {row['of']}", cited(row)
+
+    def observed(name: str, title: str) -> tuple[str, str, str]:
+        row = totals[name]
+        return title, counts(row["observed"], row["of"]), cited(row)
+
+    faulted, controls = totals["contract_faulted"], totals["contract_controls"]
+    yield from section(
+        "Predicted and observed, in sum",
+        ("what", "count", "sources"),
+        [
+            matched("oracle_readings", "oracle readings as predicted"),
+            matched("oracle_cells", "oracle cells as predicted"),
+            matched("table_cells", "cells of the compact table as predicted"),
+            matched("contract_cells", "contract cells as predicted, violated set included"),
+            observed("oracle_readings", "oracle readings"),
+            observed("faulted_oracle_readings", "oracle readings, faulted"),
+            observed("control_oracle_readings", "oracle readings, controls"),
+            (
+                "faulted states that the contract rejects",
+                f"{faulted['rejected']} of {faulted['of']}",
+                cited(faulted),
+            ),
+            (
+                "control states that the contract passes",
+                f"{controls['passed']} of {controls['of']}",
+                cited(controls),
+            ),
+        ],
+    )
+
+
+def matrix(study: Json) -> Iterator[str]:
+    """Mutant by grader by state."""
+    yield from section(
+        "Matrix",
+        ("mutant", "grader", "state", "predicted", "observed", "matched", "sources"),
+        (
+            (
+                code(row["mutant"]),
+                code(row["grader"]),
+                row["state"],
+                (row["predicted"] or "–") + _violated_ids(row.get("predicted_violated")),
+                counts(row["observed"], row["readings"]),
+                f"{row['matched']} of {row['matched'] + row['mismatched']}",
+                cited(row),
+            )
+            for row in study["matrix"]
+        ),
+    )
+
+
+def _violated_ids(found: Sequence[str] | None) -> str:
+    return f" {ids(found)}" if found else ""
+
+
+def compact_table(study: Json) -> Iterator[str]:
+    """Control states pooled over mutants."""
+    yield from section(
+        "Compact table",
+        ("grader", "column", "observed", "as predicted", "sources"),
+        (
+            (
+                code(row["grader"]),
+                code(row["column"]),
+                counts(row["observed"], row["readings"]),
+                yes_no(row["matched"]),
+                cited(row),
+            )
+            for row in study["table"]
+        ),
+    )
+
+
+def violated(study: Json) -> Iterator[str]:
+    """Violated sets, and whether repetitions agree."""
+    yield from section(
+        "Violated invariants, faulted",
+        ("mutant", "predicted", "observed (runs)", "repetitions agree", "sources"),
+        (
+            (
+                code(row["mutant"]),
+                "–" if row["predicted"] is None else ids(row["predicted"]),
+                " / ".join(
+                    f"{ids(one['violated'])} ({', '.join(map(code, one['runs']))})"
+                    for one in row["sets"]
+                )
+                or "–",
+                yes_no(row["agree"]),
+                cited(row),
+            )
+            for row in study["violated"]
+        ),
+    )
+
+
+def surprises(study: Json) -> Iterator[str]:
+    """What was not as predicted, and what it means."""
+    yield from section(
+        "Surprises, judged by the sampler's timeline",
+        ("where", "grader", "predicted", "observed", "pods", "meaning", "sources"),
+        (
+            (
+                f"{code(attempt_name(row))} {row['state']}",
+                f"{code(row['grader'])} {row['instrument']}",
+                escaped(row["predicted"]),
+                escaped(row["observed"]),
+                row["pods"],
+                row["meaning"],
+                cited(row),
+            )
+            for row in study["surprises"]
+        ),
+    )
+
+
+def falsification(study: Json) -> Iterator[str]:
+    """The study's own rules, and which fired."""
+    yield from section(
+        "Falsification rules",
+        ("rule", "fired", "consequence", "says", "where", "sources"),
+        (
+            (
+                code(row["rule"]),
+                str(row["fired"]),
+                row["then"],
+                escaped(row["says"]),
+                "; ".join(
+                    f"{code(item['grader'])} {code(item['mutant'])} {item['state']}: "
+                    + ", ".join(map(code, item["at"]))
+                    for item in row["where"]
+                )
+                or "–",
+                cited(row),
+            )
+            for row in study["falsification"]
+        ),
+    )

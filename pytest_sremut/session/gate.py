@@ -1,0 +1,117 @@
+"""The session gate: what must hold for a study before any fixture and before any worker starts.
+
+A study is run under a registration that holds, or as an exploration that says so for ever.
+Nothing is run when a check fails, and every failed check is told. Workers ask again, and before
+each run the frozen files are compared once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sremut.errors import SremutError
+from pytest_sremut.session.sealing import refuses_sealed
+from pytest_sremut.session.subject import differences
+from pytest_sremut.study.verdict import Registration
+
+if TYPE_CHECKING:
+    from pytest_sremut.attestation.registration.result import RegistrationReport
+    from pytest_sremut.options import Settings
+    from pytest_sremut.study.model import Study
+
+__all__ = ["Admission", "admit"]
+
+EXPLORATORY = "EXPLORATORY: no registration, nothing here confirms a prediction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Whether a study may run, and as what."""
+
+    registration: Registration
+    header: str  # what stands in the header, in every record and in the summary
+    refusals: tuple[str, ...]  # empty: it may run
+    report: RegistrationReport | None = None
+
+    def facts(self) -> Mapping[str, Any]:
+        """What every record says about the registration; exact built-ins."""
+        if self.report is None:
+            return {"regime": self.registration.value, "statement": self.header}
+        return {
+            "regime": self.registration.value,
+            "statement": self.header,
+            **self.report.to_json(),
+        }
+
+    def binding(self, key: str) -> Mapping[str, Any] | None:
+        """What an attempt of a sealed session is bound to; None in any other session."""
+        if self.registration is not Registration.SEALED:
+            return None
+        assert self.report is not None
+        return {"registration": self.report.digest, "revision": self.report.revision, "key": key}
+
+    def changed_since(self, root: Path) -> list[str]:
+        """The frozen files that are no longer what was registered, a sentence each."""
+        if self.report is None:
+            return []
+        from pytest_sremut.attestation.registration.check import recheck
+
+        return [result.line() for result in recheck(root, self.report)]
+
+
+def admit(study: Study, settings: Settings) -> Admission:
+    """Decide about one study. Reads files only; no network, no cluster."""
+    refusals = _profile(study, settings)
+    refusals += [f"{study.id}: benchmark: {line}" for line in differences(study, settings)]
+    if settings.exploratory:
+        return Admission(
+            registration=Registration.EXPLORATORY,
+            header=f"{study.id}: {EXPLORATORY}",
+            refusals=tuple(refusals),
+        )
+    from pytest_sremut.attestation.registration.check import check
+
+    try:
+        report = check(settings.root, study, first_mutation=_first_mutation(study, settings))
+    except SremutError as error:
+        return Admission(
+            registration=Registration.SEALED if settings.sealed else Registration.PREREGISTERED,
+            header=f"{study.id}: registration cannot be checked",
+            refusals=(*refusals, f"{study.id}: {error}"),
+        )
+    if settings.sealed:
+        refusals += [f"{study.id}: {line}" for line in refuses_sealed(study, report, settings.root)]
+    else:
+        refusals += [f"{study.id}: {result.line()}" for result in report.failures]
+    if report.failures:
+        refusals.append(
+            f"{study.id}: register it with `sremut freeze {study.id} --tsa URL`, or explore with "
+            "--sremut-exploratory"
+        )
+    return Admission(
+        registration=Registration.SEALED if settings.sealed else Registration.PREREGISTERED,
+        header=report.header(),
+        refusals=tuple(refusals),
+        report=report,
+    )
+
+
+def _profile(study: Study, settings: Settings) -> list[str]:
+    profile = study.profile_for(settings.cluster_kind, settings.profile)
+    if profile in study.profiles:
+        return []
+    known = ", ".join(sorted(study.profiles))
+    return [f"{study.file}: profiles: no profile {profile!r} (--sremut-profile); allowed: {known}"]
+
+
+def _first_mutation(study: Study, settings: Settings) -> datetime | None:
+    """When something was first done under the study in the evidence directory that was named."""
+    if settings.evidence is None or not settings.evidence.is_dir():
+        return None
+    from pytest_sremut.attestation.registration.recorded import first_recorded
+
+    return first_recorded(settings.evidence, study.id)
