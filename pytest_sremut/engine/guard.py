@@ -217,7 +217,7 @@ class Guard:
         )
         return results
 
-    def foreign(
+    def operate(
         self,
         kind: OperationKind,
         *,
@@ -226,7 +226,7 @@ class Guard:
         act: Callable[[], _T],
         found: Callable[[], Sequence[Captured]] = tuple,
     ) -> _T:
-        """Let code that is not ours write: on the right cluster, between an intent and a receipt.
+        """Let a benchmark's operator write: on the right cluster, between intent and receipt.
 
         Its calls carry no preconditions of ours. What the receipt says was observed afterwards.
 

@@ -12,13 +12,10 @@ What changes by itself (heartbeats, status, certificate bundles that rotate) is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_sremut.cluster.port import Failed, Kind, KubeApi, ObjectRef, Present
 from pytest_sremut.engine.observe.fingerprint import Fingerprint, changes, digest
-
-if TYPE_CHECKING:
-    from pytest_sremut.engine.state import RunContext
 
 __all__ = ["noted", "surroundings"]
 
@@ -111,12 +108,11 @@ def surroundings(api: KubeApi, namespace: str) -> Fingerprint:
     return Fingerprint(objects=objects, unread=tuple(sorted(unread)))
 
 
-def noted(ctx: RunContext) -> dict[str, Any]:
-    """What became of the surroundings since the preflight, for the record; nothing without one."""
-    before = ctx.surroundings
+def noted(api: KubeApi, namespace: str, before: Fingerprint | None) -> dict[str, Any]:
+    """What became of the surroundings since `before`, for the record; nothing without `before`."""
     if before is None:
         return {}
-    after = surroundings(ctx.api, ctx.namespace)
+    after = surroundings(api, namespace)
     return {
         "surroundings": {
             # Nothing that could be read is no state that could have stayed the same.
