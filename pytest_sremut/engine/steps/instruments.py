@@ -97,6 +97,7 @@ class InstrumentSet:
 
         Raises:
             UsageError: No plugin here brings it; `checks` tells so before.
+            HarnessError: The plugin failed to make it.
         """
         return fault_named(name, operator=self._benchmark(), brought=self._faults)
 
@@ -134,7 +135,7 @@ class InstrumentSet:
         """Whether the plugin that brings the fault is here."""
         try:
             self.fault(name)
-        except UsageError as error:
+        except (UsageError, HarnessError) as error:
             return PreflightCheck(name="fault", holds=False, observed=str(error))
         return PreflightCheck(name="fault", holds=True, observed=name)
 
