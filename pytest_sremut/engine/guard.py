@@ -129,9 +129,9 @@ class Guard:
         Args:
             kind: What for.
             bodies: The objects.
-            note: Told each object the moment the server acknowledged it, whatever becomes of the
-                next ones: what was created can then be taken away again, by UID. Also told by
-                `reconcile`, of one whose acknowledgement was lost.
+            note: Gets each object as soon as the server acknowledged it, whatever becomes of the
+                next ones: what was created can then be taken away again, by UID. `reconcile` also
+                calls it, with an object whose acknowledgement was lost.
 
         Returns:
             The objects as read back after creation, in order.

@@ -1,4 +1,4 @@
-"""Our own pods: their labels and images, and how every probe is told from the application.
+"""Our own pods: their labels and images, and how probes are distinguished from the application.
 
 No grader is asked while a probe or a load pod is there. A probe that does not run says nothing
 about the application. The probes of a benchmark are known by their labels: those of the endpoint

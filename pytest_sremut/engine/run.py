@@ -145,8 +145,6 @@ class Driver:
             Phase.CREATED.value, {"mutant": run.mutant, "study": study.file.as_posix()}
         )
 
-    # -- what a cell asks -------------------------------------------------------------------
-
     def state(self, wanted: State) -> StateReadings:
         """The readings of a state; earlier states are passed first.
 
@@ -210,7 +208,7 @@ class Driver:
         except BaseException as error:
             self._stop(error)
             if not self.attempt.closed:
-                self._done.pop(state, None)  # no evidence stands behind it
+                self._done.pop(state, None)  # there is no evidence of it
             if isinstance(error, SremutError) and self._stopped is not None:
                 raise self._stopped from error
             raise  # an interrupt, or a mistake of ours whose traceback somebody needs
@@ -316,8 +314,8 @@ class Driver:
         if not isinstance(error, SremutError | KeyboardInterrupt):
             self._facts["traceback"] = scrub_text("".join(traceback.format_exception(error)))
         if self._phase in FINAL:
-            # Everything was put back. Either the record was closed before the interrupt, and
-            # stands, or it could not be kept, and whoever reads the evidence sees that it died.
+            # Everything was put back. Either the record was closed before the interrupt and is
+            # valid, or it could not be kept, and whoever reads the evidence sees that it died.
             if not self.attempt.closed:
                 self.outcome, self._stopped = outcome, RunStoppedError(outcome, reason)
             return
@@ -331,7 +329,10 @@ class Driver:
                 reason = f"{reason}; then restoration failed: {told(second)}"
             else:
                 reason = f"{reason}; then cleaning up failed: {told(second)}"
-        reason = without_outcome(reason)
+        self._end(outcome, without_outcome(reason))
+
+    def _end(self, outcome: Outcome, reason: str) -> None:
+        """Close the attempt after everything was tried."""
         self._stopped = RunStoppedError(outcome, reason)
         try:
             with uninterrupted():
@@ -343,7 +344,7 @@ class Driver:
                 self._close(outcome, reason)
                 if self._phase is Phase.ABORTED_SAFE:
                     self._lease.mark_clean()
-        except UsageError as third:  # of the mark: the attempt is closed and stands
+        except UsageError as third:  # of the mark: the attempt is closed and valid
             self._stopped = RunStoppedError(outcome, f"{reason}; then {third}")
         except EvidenceError as third:
             # The attempt stays open: whoever reads the evidence sees that it died.

@@ -32,7 +32,7 @@ class Fault(Protocol):
     def recover(
         self, ctx: RunContext, state: RunState, owned: Owned, *, only_ours: bool = False
     ) -> None:
-        """Put the target back. Called while nothing stands under its name, perhaps repeatedly.
+        """Put the target back. Called while no object has its name, perhaps repeatedly.
 
         Args:
             ctx: The run.

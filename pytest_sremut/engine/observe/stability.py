@@ -43,8 +43,8 @@ def stable(
     """Wait until the pods `gone` have gone and every Deployment has its Ready pods.
 
     Raises:
-        RunStoppedError: Not within `timeout` seconds: an infrastructure failure, told with what
-            was still missing.
+        RunStoppedError: Not within `timeout` seconds: an infrastructure failure that says
+            what was still missing.
     """
     deadline = ctx.clock.monotonic() + timeout
 

@@ -1,9 +1,9 @@
 """The cluster around the namespace, before and after a run: what else could have changed a verdict.
 
 Webhooks, DNS, proxy, kinds, classes, namespaces and nodes are not ours, and somebody may change
-them while we measure. A difference is noted in the record and told in the summary. It decides
-nothing: it says when, not who, and the readings it may have coloured have their own fingerprints
-and their own timeline. Whoever reads the record judges it.
+them while we measure. The record and the summary report a difference. It decides nothing: it says
+when, not who, and the readings that it may have changed have their own fingerprints and timeline.
+Whoever reads the record judges it.
 
 Compared are allow-listed fields, kept as digests alone: a ConfigMap's data never enters a record.
 What changes by itself (heartbeats, status, certificate bundles that rotate) is not compared.

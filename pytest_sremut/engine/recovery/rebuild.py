@@ -1,4 +1,4 @@
-"""Where a run stands, from its journal alone. Pure.
+"""How far a run is and what it did, from its journal alone. Pure.
 
 Everything that a dead process knew and that matters is here: the phase, whether the system may be
 mutated, what was captured, which writes were announced, and what became of each. Marks elsewhere

@@ -55,7 +55,7 @@ class InstrumentSet:
     def start(self, study: Study) -> None:
         """Warm up what the study needs and is here; nothing is waited for.
 
-        What is wrong with one is told by `checks`, and by the reading.
+        `checks` and the reading report what is wrong with one.
         """
         for name in _names(study):
             instrument = self._known.get(name)
@@ -110,7 +110,7 @@ class InstrumentSet:
         instrument = self._benchmark()
         if study.benchmark is None or instrument is None:
             return None
-        with contextlib.suppress(UsageError):  # told by `checks`
+        with contextlib.suppress(UsageError):  # `checks` reports it
             return instrument.deployer(study.benchmark.name)
         return None
 

@@ -1,5 +1,7 @@
-"""What must hold before a run touches anything. Read-only, and enforced: one failed check stops
-the run with every failed check told."""
+"""What must hold before a run touches anything.
+
+The checks only read. One failed check stops the run; the reason names every failed check.
+"""
 
 from __future__ import annotations
 

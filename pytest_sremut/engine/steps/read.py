@@ -124,7 +124,7 @@ def read_oracles(
 
 
 def scrubbed(reading: Reading) -> Reading:
-    """The reading as it may be kept and shown: the verdict stands, credentials go."""
+    """The reading as it may be kept and shown: the verdict stays, credentials go."""
     raised = reading.exception
     if raised is not None:
         raised = Raised(
@@ -177,7 +177,7 @@ def _fingerprint(ctx: RunContext) -> Fingerprint:
 
 
 def _diagnosed(instrument: BenchmarkInstrument, request: ReadingRequest) -> Mapping[str, Any]:
-    """What the direct call gave. It stands beside the reading: that it fails is told, no more."""
+    """What the direct call gave, beside the reading. A failure of it is only reported."""
     told: Mapping[str, Any]
     try:
         told = instrument.diagnose(request)
