@@ -33,7 +33,7 @@ from disk_faults import CALLS, ERRORS, DiskRun
 from engine_world import small_application
 
 from pytest_sremut.cluster import waiting
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 
 WRITES = ("create", "replace", "delete")
 
@@ -53,7 +53,7 @@ class Table:
 
 def quick(patch: pytest.MonkeyPatch) -> None:
     """In memory, and an API that is away is given up at once."""
-    patch.setattr(application, "manifests_of", small_application)
+    patch.setattr(deploy, "manifests_of", small_application)
     patch.setattr(waiting, "_OUTAGE", 0.05)
     patch.setattr(waiting, "_BACK_OFF", (0.001, 0.001))
 

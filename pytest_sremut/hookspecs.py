@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pytest_sremut.census.layout import Layout as CensusLayout
+    from pytest_sremut.engine.faults.port import FaultFactory
     from pytest_sremut.oracles.benchmark.layout import Layout
 
-__all__ = ["pytest_sremut_census", "pytest_sremut_oracles"]
+__all__ = ["pytest_sremut_census", "pytest_sremut_faults", "pytest_sremut_oracles"]
 
 
 @pytest.hookspec()
@@ -29,4 +30,12 @@ def pytest_sremut_census(config: pytest.Config) -> CensusLayout | Sequence[Censu
 
     The first layout whose registry module exists in the named checkout is used; a checkout that
     has a file `.sremut-census.yaml` of its own needs no hook.
+    """
+
+
+@pytest.hookspec()
+def pytest_sremut_faults(config: pytest.Config) -> Mapping[str, FaultFactory]:  # type: ignore[empty-body]
+    """Bring faults: the name of each, and what makes it anew for an attempt.
+
+    A study then says `fault: plugin:NAME`. See `pytest_sremut.engine.faults.port.Fault`.
     """

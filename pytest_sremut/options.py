@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ import pytest
 from pytest_sremut.errors import UsageError
 
 if TYPE_CHECKING:
+    from pytest_sremut.engine.faults.port import FaultFactory
     from pytest_sremut.oracles.benchmark.layout import Layout
 
 __all__ = [
@@ -66,6 +68,7 @@ class Settings:
     benchmark: Path | None = None  # a checkout
     benchmark_python: str = ""  # its interpreter; "": none was named
     layouts: tuple[Layout, ...] = ()  # adapters that plugins brought
+    faults: Mapping[str, FaultFactory] = field(default_factory=dict)  # that plugins brought
     sealed: bool = False
     tsa: str = ""  # who stamps seals: "self", a URL, or nobody
 
@@ -291,6 +294,7 @@ def settings_of(config: pytest.Config) -> Settings:
         benchmark=_benchmark(config, str(value("benchmark") or "")),
         benchmark_python=_benchmark_python(config, str(value("benchmark_python") or "")),
         layouts=_layouts(config),
+        faults=_faults(config),
         sealed=sealed,
         tsa=_tsa(config, str(value("tsa") or ""), sealed=sealed),
     )
@@ -371,6 +375,16 @@ def _layouts(config: pytest.Config) -> tuple[Layout, ...]:
     for brought in config.hook.pytest_sremut_oracles(config=config):
         found += brought if isinstance(brought, list | tuple) else [brought]
     return tuple(found)
+
+
+def _faults(config: pytest.Config) -> dict[str, FaultFactory]:
+    found: dict[str, FaultFactory] = {}
+    for brought in config.hook.pytest_sremut_faults(config=config):
+        twice = sorted(found.keys() & brought.keys())
+        if twice:
+            raise pytest.UsageError(f"fault {twice[0]!r}: two plugins bring it")
+        found |= brought
+    return found
 
 
 def _tsa(config: pytest.Config, given: str, *, sealed: bool) -> str:

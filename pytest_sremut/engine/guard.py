@@ -129,9 +129,9 @@ class Guard:
         Args:
             kind: What for.
             bodies: The objects.
-            note: Told each object the moment the server acknowledged it, whatever becomes of the
-                next ones: what was created can then be taken away again, by UID. Also told by
-                `reconcile`, of one whose acknowledgement was lost.
+            note: Gets each object as soon as the server acknowledged it, whatever becomes of the
+                next ones: what was created can then be taken away again, by UID. `reconcile` also
+                calls it, with an object whose acknowledgement was lost.
 
         Returns:
             The objects as read back after creation, in order.
@@ -217,7 +217,7 @@ class Guard:
         )
         return results
 
-    def foreign(
+    def operate(
         self,
         kind: OperationKind,
         *,
@@ -226,7 +226,7 @@ class Guard:
         act: Callable[[], _T],
         found: Callable[[], Sequence[Captured]] = tuple,
     ) -> _T:
-        """Let code that is not ours write: on the right cluster, between an intent and a receipt.
+        """Let a benchmark's operator write: on the right cluster, between intent and receipt.
 
         Its calls carry no preconditions of ours. What the receipt says was observed afterwards.
 

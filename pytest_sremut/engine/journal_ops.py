@@ -1,10 +1,10 @@
 """What a write is before it is made: its kind, its calls, and the objects that they name.
 
-An operation is journaled as an *intent* before its first call. What stands there is all that
-anybody needs who must find out later what became of it: each object with its UID or, for a
-creation, the field manager under which it was sent. A server keeps that in `managedFields`, so an
-object of ours whose acknowledgement was lost is told from somebody else's of the same name, and
-the object itself stays byte for byte as it was meant to be.
+An operation is journaled as an *intent* before its first call. The intent has all that anybody
+needs who must find out later what became of it: each object with its UID or, for a creation, the
+field manager under which it was sent. A server keeps that in `managedFields`. So an object of ours
+whose acknowledgement was lost can be distinguished from somebody else's of the same name, and the
+object itself stays byte for byte as it was meant to be.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def ref_of(body: Mapping[str, Any], *, namespace: str = "") -> ObjectRef:
 
 
 def ref_from(text: str) -> ObjectRef:
-    """The reference that `str(ref)` told. Raises ValueError."""
+    """The reference of which this is the `str`. Raises ValueError."""
     kind, _, path = text.partition(" ")
     namespace, slash, name = path.partition("/")
     if kind not in get_args(Kind) or not path or (slash and not name):

@@ -2,11 +2,11 @@
 
 | call | seen now | conclusion |
 |---|---|---|
-| delete UID | that UID stands there | not applied: the same guarded call may be repeated |
+| delete UID | that UID is there | not applied: the same guarded call may be repeated |
 | delete UID | nothing, or another UID | applied: never repeated |
 | create | an object with the operation's field manager | applied: it is ours, by its UID |
-| create | nothing, or an object without it | not applied: whatever stands there is not ours |
-| code that is not ours | whatever | what is seen is what is known |
+| create | nothing, or an object without it | not applied: what has its name is not ours |
+| a benchmark's operator | anything | what is seen is what is known |
 | any | no answer | unknown: nothing is done |
 """
 
@@ -30,7 +30,7 @@ class Conclusion(StrEnum):
 
     APPLIED = "applied"
     NOT_APPLIED = "not-applied"
-    SEEN = "seen"  # code that is not ours: no more can be said than what stands there
+    SEEN = "seen"  # a benchmark's operator: no more can be said than what is there
     UNKNOWN = "unknown"
 
 
@@ -41,7 +41,7 @@ class Finding:
     call: Call
     conclusion: Conclusion
     observed: str  # "absent", "present", "terminating", "replaced by UID", or why it is unknown
-    found: Present | None = None  # what stands under the name
+    found: Present | None = None  # the object of that name
 
     @property
     def created(self) -> Present | None:
@@ -71,7 +71,7 @@ def look(api: KubeApi, operation: Operation) -> tuple[Finding, ...]:
 
 
 def look_all(api: KubeApi, refs: Sequence[ObjectRef]) -> list[Present | Absent | Failed]:
-    """What stands under these names now: one by one, or one list per kind for many."""
+    """The objects of these names now: one by one, or one list per kind for many."""
     if len(refs) <= _ONE_BY_ONE:
         return [api.get(ref) for ref in refs]
     found: dict[ObjectRef, Present] = {}
@@ -105,7 +105,7 @@ def uid_of(found: Present) -> str:
 
 
 def deletion_seen(uid: str, found: Present | Absent) -> str:
-    """How a deletion stands: gone, terminating, or another object under that name."""
+    """What became of a deletion: gone, terminating, or another object of that name."""
     if isinstance(found, Absent):
         return "absent"
     if uid_of(found) != uid:
@@ -119,8 +119,8 @@ def _concluded(call: Call, found: Present | Absent | Failed, manager: str) -> Fi
     present = found if isinstance(found, Present) else None
     if call.call == DELETE:
         observed = deletion_seen(call.uid, found)
-        stands = observed in {"present", "terminating"}
-        conclusion = Conclusion.NOT_APPLIED if stands else Conclusion.APPLIED
+        remains = observed in {"present", "terminating"}
+        conclusion = Conclusion.NOT_APPLIED if remains else Conclusion.APPLIED
         return Finding(call=call, conclusion=conclusion, observed=observed, found=present)
     if call.call != CREATE:
         observed = "present" if present else "absent"

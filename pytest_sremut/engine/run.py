@@ -3,89 +3,93 @@
 Every state is flushed to disk as soon as it is finished. Whatever goes wrong ends the attempt
 with an outcome of the validity axis; once the fault was injected an attempt does not end without
 a verified restoration, or it is blocked and nothing more is mutated on that cluster.
+
+Only this module writes the state of a run. Steps get values and return what they found.
 """
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from pytest_sremut.engine.faults import writes as fault
-from pytest_sremut.engine.guard import Guard
-from pytest_sremut.engine.observe import surroundings
-from pytest_sremut.engine.observe.noise import make_noise
-from pytest_sremut.engine.observe.sampler import Sampler
-from pytest_sremut.engine.observe.steadiness import ClockWatch
-from pytest_sremut.engine.observe.windows import take_window
-from pytest_sremut.engine.probes import is_probe
-from pytest_sremut.engine.state import RunContext, Timings, manager_of
-from pytest_sremut.engine.steps import activation, gates
-from pytest_sremut.engine.steps import deploy as application
-from pytest_sremut.engine.steps import mutate as mutation
+from pytest_sremut.engine.journal_ops import Captured, captured
+from pytest_sremut.engine.observe.sampler import RunSamples
+from pytest_sremut.engine.observe.surroundings import noted, surroundings
+from pytest_sremut.engine.state import Role, RunContext, RunState
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.steps.capture import capture_target
-from pytest_sremut.engine.steps.contract import evaluate_contract
+from pytest_sremut.engine.steps.mutate import apply_mutant, settle
 from pytest_sremut.engine.steps.preflight import preflight
-from pytest_sremut.engine.steps.read import InstrumentSet, abandoned_probes, read_oracles
-from pytest_sremut.engine.steps.recording import StateNotes, dump_objects, state_record
+from pytest_sremut.engine.steps.reader import StateReader
+from pytest_sremut.engine.steps.recording import StateNotes, StateReadings, attempt_facts
+from pytest_sremut.engine.steps.restore import abandoned_probes, patiently, restore
 from pytest_sremut.engine.stops import RunStoppedError, outcome_of, told, without_outcome
 from pytest_sremut.engine.transitions import FINAL, MUTATED, STANDSTILL, Phase, check_transition
-from pytest_sremut.errors import (
-    ClusterUnavailableError,
-    EvidenceError,
-    SremutError,
-    UsageError,
-)
-from pytest_sremut.evidence.attempt import AppendStream, Attempt
+from pytest_sremut.errors import EvidenceError, SremutError, UsageError
 from pytest_sremut.ground.durable.scrub import scrub_text
 from pytest_sremut.ground.durable.uninterrupted import uninterrupted
-from pytest_sremut.oracles.port import Reading
-from pytest_sremut.study.verdict import (
-    Outcome,
-    Registration,
-    State,
-)
+from pytest_sremut.study.verdict import Outcome, Registration, State
 
 if TYPE_CHECKING:
     from pytest_sremut.cluster.port import Cluster, ClusterIdentity
-    from pytest_sremut.contract.port import ContractReading
     from pytest_sremut.engine.clock import Clock
+    from pytest_sremut.engine.faults.port import Fault
+    from pytest_sremut.engine.observe.fingerprint import Fingerprint
+    from pytest_sremut.engine.state import LeasePort
+    from pytest_sremut.engine.steps.instruments import InstrumentSet
+    from pytest_sremut.evidence.attempt import Attempt
     from pytest_sremut.study.model import Protocol, Run, Study
 
-__all__ = ["Driver", "StateReadings"]
-
-_PAUSES: Final = (1.0, 2.0, 4.0, 8.0)  # seconds between attempts to put a cluster back
+__all__ = ["Book", "Driver", "StateReadings"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateReadings:
-    """What the graders and the contract said in one finished state."""
+class Book:
+    """The run's state, and its only writer. Steps see it as an `Owned`."""
 
-    state: State
-    readings: Mapping[str, tuple[Reading, ...]]  # oracle id -> one reading per instrument
-    contract: ContractReading
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+
+    def write(self, **changes: Any) -> None:
+        """The next state: the present one with these fields changed."""
+        self.state = replace(self.state, **changes)
+
+    def made(self, role: Role, *items: Captured) -> None:
+        """See `Owned`."""
+        self.write(**{role.value: (*self._of(role), *items)})
+
+    def gone(self, role: Role, *items: Captured) -> None:
+        """See `Owned`."""
+        uids = {item.uid for item in items}
+        self.write(**{role.value: tuple(one for one in self._of(role) if one.uid not in uids)})
+
+    def restored(self, body: Mapping[str, Any]) -> None:
+        """See `Owned`.
+
+        From here on this is the target: a second recovery finds it in place, and taking the
+        application away must name its UID.
+        """
+        target = captured(body)
+        others = (item for item in self.state.application if item.ref != target.ref)
+        self.write(target=body, application=(*others, target))
+
+    def _of(self, role: Role) -> tuple[Captured, ...]:
+        found: tuple[Captured, ...] = getattr(self.state, role.value)
+        return found
 
 
 class Driver:
     """Drives one attempt.
 
     Args:
-        study: What is audited.
-        run: Which mutant and repetition.
-        protocol: The numbers of the profile in use.
-        cluster: Leased; nobody else writes to it.
-        identity: Of the cluster when it was leased.
-        allowed_contexts: Contexts that may be written to.
-        attempt: Already opened in the attempt ledger.
         instruments: Warm instruments of the session.
-        registration: Under which regime the run stands.
-        use_namespaces: Namespaces that may be used though they were not created by us.
+        registration: Under which regime the run is made.
+        lease: Is marked before anything is written to the cluster, and until it is as it was found.
         before_run: Called first; raises to refuse (frozen files that changed during the session).
-        mark: Told durably, with a note, before anything is written to the cluster, and with "" once
-            the cluster is as it was found.
-        keep_aside: Keeps what is needed to put the target back and may not be evidence, for
-            whoever recovers the run if this process dies.
+        registration_facts: What the record says of the registration.
+
+    The others are those of `RunContext.of`.
     """
 
     def __init__(
@@ -102,54 +106,44 @@ class Driver:
         registration: Registration,
         clock: Clock,
         progress: Callable[[str], None],
+        lease: LeasePort,
         before_run: Callable[[], None] = lambda: None,
-        mark: Callable[[str], None] = lambda _note: None,
-        keep_aside: Callable[[bytes], None] = lambda _body: None,
         registration_facts: Mapping[str, Any] | None = None,
         use_namespaces: frozenset[str] = frozenset(),
     ) -> None:
         self.run = run
         self.attempt = attempt
         self.outcome: Outcome | None = None
+        self.dirty = ""  # why the cluster is not as it was found; empty when it is
         self._instruments = instruments
         self._registration = registration
         self._before_run = before_run
-        self._mark = mark
-        self._samples: AppendStream | None = None
+        self._lease = lease
         self._phase = Phase.CREATED
         self._done: dict[State, StateReadings] = {}
         self._notes: dict[State, StateNotes] = {}
         self._stopped: SremutError | None = None
         self._facts: dict[str, Any] = {"registration": dict(registration_facts or {})}
-        self._ctx = RunContext(
+        self._ctx = RunContext.of(
             study=study,
             run=run,
-            mutant=study.mutant(run.mutant),
             protocol=protocol,
             cluster=cluster,
-            cluster_uid=identity.kube_system_uid,
-            guard=Guard(
-                cluster=cluster,
-                identity=identity,
-                allowed_contexts=allowed_contexts,
-                namespace=study.namespace,
-                journal=attempt.journal,
-                manager=manager_of(attempt),
-            ),
+            identity=identity,
+            allowed_contexts=allowed_contexts,
             attempt=attempt,
             clock=clock,
-            timings=Timings(clock),
             progress=progress,
             use_namespaces=use_namespaces,
-            keep_aside=keep_aside,
         )
-        self._ctx.operator = instruments.operator(self._ctx.fault)
-        self._ctx.deployer = instruments.deployer(study)
+        self._book = Book(RunState())
+        self._samples = RunSamples(self._ctx)
+        self._surroundings: Fingerprint | None = None  # before anything was touched
+        self._deployer = instruments.deployer(study)
+        self._fault: Fault | None = None
         attempt.journal.append(
             Phase.CREATED.value, {"mutant": run.mutant, "study": study.file.as_posix()}
         )
-
-    # -- what a cell asks -------------------------------------------------------------------
 
     def state(self, wanted: State) -> StateReadings:
         """The readings of a state; earlier states are passed first.
@@ -177,23 +171,20 @@ class Driver:
         """
         if self.outcome is not None:
             return self.outcome
+        missing = ""
         if State.HEALTHY not in self._done:
-            self._stop(RunStoppedError(Outcome.DRIVER_ABORTED, "no state was finished"))
+            missing = "no state was finished"
         elif State.FAULTED not in self._done:
-            self._stop(
-                RunStoppedError(
-                    Outcome.DRIVER_ABORTED,
-                    "the selection ended after the healthy state; nothing was mutated",
-                )
-            )
+            missing = "the selection ended after the healthy state; nothing was mutated"
+        if missing:
+            self._stop(RunStoppedError(Outcome.DRIVER_ABORTED, missing))
         else:
             self.state(State.RESTORED)
         assert self.outcome is not None
         return self.outcome
 
     def abort(self, why: BaseException) -> Outcome:
-        """End the attempt because the session ends; restores what was mutated. Never raises a
-        second reason over the first."""
+        """End the attempt because the session ends; restores what was mutated. Never raises."""
         if self.outcome is None:
             self._stop(RunStoppedError(Outcome.DRIVER_ABORTED, told(why)))
         assert self.outcome is not None
@@ -202,174 +193,120 @@ class Driver:
     # -- the way through --------------------------------------------------------------------
 
     def _pass(self, state: State) -> None:
-        steps = {
-            State.HEALTHY: self._healthy,
-            State.FAULTED: self._faulted,
-            State.RESTORED: self._restored,
-        }
         try:
             with self._ctx.timings.phase(state.value):
-                self._done[state] = steps[state]()
+                match state:
+                    case State.HEALTHY:
+                        self._healthy()
+                    case State.FAULTED:
+                        self._faulted()
+                    case State.RESTORED:
+                        self._restored()
+            self._done[state] = self._notes[state].said()
             if state is State.RESTORED:
                 self._complete()
         except BaseException as error:
             self._stop(error)
             if not self.attempt.closed:
-                self._done.pop(state, None)  # no evidence stands behind it
+                self._done.pop(state, None)  # there is no evidence of it
             if isinstance(error, SremutError) and self._stopped is not None:
                 raise self._stopped from error
             raise  # an interrupt, or a mistake of ours whose traceback somebody needs
 
-    def _healthy(self) -> StateReadings:
-        ctx = self._ctx
+    def _healthy(self) -> None:
+        ctx, book = self._ctx, self._book
         self._before_run()
         with ctx.timings.phase("preflight"):
             checks = preflight(ctx, self._instruments.checks(ctx.study, ctx.protocol))
+            self._surroundings = surroundings(ctx.api, ctx.namespace)
         self._facts["preflight"] = {check.name: check.observed for check in checks}
         with uninterrupted():
             self._move(Phase.PREFLIGHT_PASS)
-            self._mark(f"{self.run.id}, journal {self.attempt.journal.path}")
+            self._lease.mark_dirty(f"{self.run.id}, journal {self.attempt.journal.path}")
         with ctx.timings.phase("deploy"):
-            application.deploy(ctx)
-        self._samples = ctx.attempt.stream("sampler.jsonl")
-        ctx.sampler = Sampler(
-            ctx.api,
-            namespace=ctx.namespace,
-            target=ctx.study.target,
-            interval=ctx.protocol.sampler_interval,
-            clock=ctx.clock,
-            sink=self._samples,
-            is_probe=lambda pod: is_probe(pod, ctx.study),
-        )
-        ctx.sampler.start()
-        notes = self._begin(State.HEALTHY)
-        readings = self._control(notes)
-        self._require(notes, gates.control(self._ctx, notes, Outcome.STOPPED_AT_HEALTHY_GATE))
+            book.write(baseline=deploy.deploy(ctx, self._deployer, book))
+        self._samples.start()
+        reader = self._begin(State.HEALTHY)
+        graders = reader.control(book.state, Outcome.STOPPED_AT_HEALTHY_GATE, capture=True)
         with ctx.timings.phase("capture"):
-            target = capture_target(ctx, notes)
-        self._record(notes)
-        self._move(Phase.HEALTHY_STATE_CAPTURED, target.as_json(), references=[target.file.sha256])
-        return readings
+            found = capture_target(ctx, book.state.baseline)
+        book.write(target=found.body, graders=graders)
+        reader.captured(found)
+        if found.aside:
+            self._lease.keep_aside(found.aside)
+        reader.record()
+        facts, file = found.target.as_json(), found.target.file
+        self._move(Phase.HEALTHY_STATE_CAPTURED, facts, references=[file.sha256])
 
-    def _faulted(self) -> StateReadings:
-        ctx = self._ctx
-        notes = self._begin(State.FAULTED)
+    def _faulted(self) -> None:
+        ctx, book = self._ctx, self._book
+        reader = self._begin(State.FAULTED)
         self._move(Phase.MUTANT_INJECTED)
         with ctx.timings.phase("inject"):
-            fault.inject(ctx)
+            ctx.tell("injecting the fault")
+            self._injector().inject(ctx, book.state)
         injected = ctx.clock.monotonic()
         with ctx.timings.phase("mutate"):
-            mutation.apply_mutant(ctx)
-        self._noise(notes)
-        ctx.mutated_at = ctx.clock.now()
-        self._verify_activation(notes, "after-apply")
-        ctx.tell(f"settling {ctx.protocol.settle:g} s")
-        rest = injected + ctx.protocol.settle - ctx.clock.monotonic()
-        with ctx.timings.phase("settle"):
-            ctx.clock.wait(rest)
-        ctx.timings.waited("settle", max(0.0, rest))
-        self._verify_activation(notes, "before-oracle")
+            assert book.state.target is not None
+            book.write(mutant_bodies=apply_mutant(ctx, book.state.target, book))
+        reader.noise(book.state)
+        reader.activation(book.state, "after-apply")
+        settle(ctx, injected)
+        reader.activation(book.state, "before-oracle")
         self._move(Phase.MUTANT_STATE_VERIFIED)
         self._move(Phase.ORACLE_STARTED)
-        dump_objects(ctx, notes, "before-oracle")
-        with ctx.timings.phase("oracles"):
-            notes.readings = read_oracles(ctx, self._instruments)
-        self._require(notes, gates.answered(notes))
+        reader.oracles(book.state)
         self._move(Phase.ORACLE_EVALUATED)
-        with ctx.timings.phase("workload"):
-            notes.window = take_window(ctx, "faulted", rounds=ctx.protocol.workload.rounds)
-        with ctx.timings.phase("contract"):
-            notes.contract = evaluate_contract(ctx, notes)
-        self._require(notes, gates.steady(notes.state, self._watch))
+        reader.window()
+        reader.contract(book.state)
         self._move(Phase.CONTRACT_EVALUATED)
-        self._require(notes, gates.stable_harness(ctx, notes))
-        self._record(notes)
-        return self._readings(notes)
+        reader.stable_harness()
+        reader.record()
 
-    def _restored(self) -> StateReadings:
-        notes = self._begin(State.RESTORED)
+    def _restored(self) -> None:
+        reader = self._begin(State.RESTORED)
         self._restore()
-        self._noise(notes)
-        readings = self._control(notes)
-        self._require(notes, gates.control(self._ctx, notes, Outcome.RESTORATION_FAILURE))
-        self._record(notes)
+        reader.noise(self._book.state)
+        reader.control(self._book.state, Outcome.RESTORATION_FAILURE)
+        reader.record()
         self._move(Phase.RESTORE_VERIFIED)
-        return readings
 
-    def _restore(self) -> None:
+    def _begin(self, state: State) -> StateReader:
+        reader = StateReader(
+            self._ctx,
+            state,
+            instruments=self._instruments,
+            registration=self._registration,
+            owned=self._book,
+            timeline=lambda: self._samples.timeline,
+        )
+        self._notes[state] = reader.notes
+        return reader
+
+    def _start_restoring(self) -> None:
         if self._phase is not Phase.RESTORE_STARTED:
             self._move(Phase.RESTORE_STARTED)
+
+    def _restore(self) -> None:
+        self._start_restoring()
         with self._ctx.timings.phase("restore"):
-            fault.recover(self._ctx)
+            restore(self._ctx, self._book.state, self._injector(), self._book)
 
-    def _noise(self, notes: StateNotes) -> None:
-        with self._ctx.timings.phase("noise"):
-            killed = make_noise(self._ctx, notes.state)
-        if killed:
-            notes.facts["killed"] = killed
-
-    # -- pieces of a state ------------------------------------------------------------------
-
-    def _begin(self, state: State) -> StateNotes:
-        notes = StateNotes(state=state, started=self._ctx.clock.now())
-        self._watch = ClockWatch(self._ctx.clock)
-        notes.reckon(self._ctx.timings)
-        self._notes[state] = notes
-        return notes
-
-    def _control(self, notes: StateNotes) -> StateReadings:
-        """Window, oracles, contract: a state in which everything is expected to be well."""
-        ctx = self._ctx
-        with ctx.timings.phase("workload"):
-            rounds = ctx.protocol.workload.rounds
-            notes.window = take_window(ctx, notes.state.value, rounds=rounds)
-        dump_objects(ctx, notes, "before-oracle")
-        with ctx.timings.phase("oracles"):
-            capture = notes.state is State.HEALTHY
-            notes.readings = read_oracles(ctx, self._instruments, capture=capture)
-        self._require(notes, gates.answered(notes))
-        with ctx.timings.phase("contract"):
-            notes.contract = evaluate_contract(ctx, notes)
-        self._require(notes, gates.steady(notes.state, self._watch))
-        return self._readings(notes)
-
-    def _readings(self, notes: StateNotes) -> StateReadings:
-        assert notes.contract is not None
-        by_oracle: dict[str, tuple[Reading, ...]] = {}
-        for item in notes.readings:
-            known = by_oracle.get(item.reading.oracle, ())
-            by_oracle[item.reading.oracle] = (*known, item.reading)
-        return StateReadings(state=notes.state, readings=by_oracle, contract=notes.contract)
-
-    def _require(self, notes: StateNotes, stop: RunStoppedError | None) -> None:
-        """Stop for what a gate found. The record is written all the same: what was read stays."""
-        if stop is not None:
-            self._record(notes)
-            raise stop
-
-    def _verify_activation(self, notes: StateNotes, when: str) -> None:
-        results = activation.check(self._ctx)
-        notes.activation += [(when, result) for result in results]
-        self._require(notes, gates.active(self._ctx, results))
+    def _injector(self) -> Fault:
+        if self._fault is None:
+            self._fault = self._instruments.fault(self._ctx.fault)
+        return self._fault
 
     # -- the end ----------------------------------------------------------------------------
 
-    def _record(self, notes: StateNotes) -> None:
-        """Flush a state; what it cost is the difference to when it began."""
-        notes.charge(self._ctx.timings)
-        record = state_record(
-            self._ctx, notes, registration=self._registration, finished=self._ctx.clock.now()
-        )
-        self.attempt.finish_state(notes.state, record)
-
     def _complete(self) -> None:
         with self._ctx.timings.phase("remove"):
-            self._stop_sampler()
-            application.remove(self._ctx)
+            self._samples.stop()
+            self._remove()
         with uninterrupted():
             self._move(Phase.FINALIZED)
             self._close(Outcome.COMPLETE, "every state was read and the restored one is well")
-            self._mark("")
+            self._lease.mark_clean()
 
     def _stop(self, error: BaseException) -> None:
         """End the attempt for a reason; restore first where something was mutated."""
@@ -377,33 +314,37 @@ class Driver:
         if not isinstance(error, SremutError | KeyboardInterrupt):
             self._facts["traceback"] = scrub_text("".join(traceback.format_exception(error)))
         if self._phase in FINAL:
-            # Everything was put back. Either the record was closed before the interrupt, and
-            # stands, or it could not be kept, and whoever reads the evidence sees that it died.
+            # Everything was put back. Either the record was closed before the interrupt and is
+            # valid, or it could not be kept, and whoever reads the evidence sees that it died.
             if not self.attempt.closed:
                 self.outcome, self._stopped = outcome, RunStoppedError(outcome, reason)
             return
         mutated = self._phase in MUTATED
         try:
-            self._put_back()
+            patiently(self._ctx, self._put_back)
         except (SremutError, KeyboardInterrupt) as second:
-            self._facts["dirty"] = told(second)
+            self.dirty = self._facts["dirty"] = told(second)
             if mutated and self._phase is not Phase.RESTORE_VERIFIED:
                 outcome = Outcome.RESTORATION_FAILURE
                 reason = f"{reason}; then restoration failed: {told(second)}"
             else:
                 reason = f"{reason}; then cleaning up failed: {told(second)}"
-        reason = without_outcome(reason)
+        self._end(outcome, without_outcome(reason))
+
+    def _end(self, outcome: Outcome, reason: str) -> None:
+        """Close the attempt after everything was tried."""
         self._stopped = RunStoppedError(outcome, reason)
         try:
             with uninterrupted():
                 if self._phase in MUTATED:
-                    self._blocked()
+                    self._start_restoring()
+                    self._move(Phase.RESTORATION_BLOCKED)
                 elif not self.dirty:
                     self._move(Phase.ABORTED_SAFE)
                 self._close(outcome, reason)
                 if self._phase is Phase.ABORTED_SAFE:
-                    self._mark("")
-        except UsageError as third:  # of the mark: the attempt is closed and stands
+                    self._lease.mark_clean()
+        except UsageError as third:  # of the mark: the attempt is closed and valid
             self._stopped = RunStoppedError(outcome, f"{reason}; then {third}")
         except EvidenceError as third:
             # The attempt stays open: whoever reads the evidence sees that it died.
@@ -413,72 +354,39 @@ class Driver:
             )
 
     def _put_back(self) -> None:
-        """Restore what was mutated and take the application away. Each step asks what is there
-        before it writes, so an API that was away is asked again, ever later."""
-        for pause in _PAUSES:
-            try:
-                self._try_to_put_back()
-            except ClusterUnavailableError as error:
-                self._ctx.tell(f"putting back: again in {pause:g} s ({told(error)})")
-                self._ctx.clock.wait(pause)
-            else:
-                return
-        self._try_to_put_back()
-
-    def _try_to_put_back(self) -> None:
-        ctx = self._ctx
+        """Restore what was mutated and take the application away."""
+        ctx, book = self._ctx, self._book
         ctx.guard.reconcile()
-        if ctx.application:
-            known = {item.uid for item in ctx.temporary}
-            ctx.temporary += [pod for pod in abandoned_probes(ctx) if pod.uid not in known]
+        if book.state.application:
+            book.made(Role.TEMPORARY, *abandoned_probes(ctx, book.state.temporary))
         if self._phase in MUTATED:
-            application.remove_temporary(ctx)
+            deploy.remove_temporary(ctx, book.state.temporary, book)
             self._restore()
             self._move(Phase.RESTORE_VERIFIED)
         try:
-            self._stop_sampler()
+            self._samples.stop()
         except SremutError as error:  # a sample that could not be kept leaves nothing mutated
             self._facts["sampler"] = told(error)
-        if ctx.application or ctx.temporary or ctx.deployed_by_benchmark:
-            application.remove(ctx)
+        began = self._deployer is not None and self._deployer.began
+        if book.state.application or book.state.temporary or began:
+            self._remove()
 
-    def _blocked(self) -> None:
-        if self._phase is not Phase.RESTORE_STARTED:
-            self._move(Phase.RESTORE_STARTED)
-        self._move(Phase.RESTORATION_BLOCKED)
-
-    @property
-    def dirty(self) -> str:
-        """Why the cluster is not as it was found; empty when it is."""
-        return str(self._facts.get("dirty", ""))
-
-    def _stop_sampler(self) -> None:
-        if self._ctx.sampler is not None:
-            self._ctx.sampler.stop()
+    def _remove(self) -> None:
+        deploy.remove(self._ctx, self._book.state, self._deployer, self._book)
 
     def _close(self, outcome: Outcome, reason: str) -> None:
         self.outcome = outcome
         self._ctx.progress("")
-        self._facts |= surroundings.noted(self._ctx)
+        self._facts |= noted(self._ctx.api, self._ctx.namespace, self._surroundings)
         self.attempt.close(
             outcome=outcome,
             reason=reason,
             record={
-                "instruments": self._instrument_facts(),
-                "sampler": None if self._samples is None else self._samples.close().as_json(),
-                "timings": {k: round(v, 6) for k, v in self._ctx.timings.seconds.items()},
-                "waiting": {k: round(v, 6) for k, v in self._ctx.timings.waiting.items()},
+                **attempt_facts(self._ctx.timings, self._notes.values()),
+                "sampler": self._samples.close(),
                 "facts": self._facts,
             },
         )
-
-    def _instrument_facts(self) -> dict[str, Any]:
-        """Versions and digests as each instrument last told them."""
-        return {
-            item.reading.instrument: dict(item.reading.facts)
-            for notes in self._notes.values()
-            for item in notes.readings
-        }
 
     def _move(
         self, new: Phase, facts: Mapping[str, Any] | None = None, *, references: Sequence[str] = ()

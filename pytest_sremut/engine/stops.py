@@ -1,4 +1,4 @@
-"""Why a run ended before its end, as a value that carries the outcome of the attempt."""
+"""Why a run ended before its end, as a value with the outcome of the attempt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunStoppedError(SremutError):
 def outcome_of(error: BaseException) -> Outcome:
     """The outcome that an exception on the way through a run means.
 
-    Only `RunStoppedError` carries its own. Whatever is not known here is the driver's own fault.
+    Only `RunStoppedError` has its own. Every error that is not known here is our own mistake.
     """
     match error:
         case RunStoppedError():

@@ -11,7 +11,7 @@ __all__ = ["FINAL", "LEGAL", "MUTATED", "STANDSTILL", "Phase", "check_transition
 
 
 class Phase(StrEnum):
-    """Where a run stands."""
+    """How far a run is."""
 
     CREATED = "CREATED"
     PREFLIGHT_PASS = "PREFLIGHT_PASS"  # noqa: S105 - a phase, not a password

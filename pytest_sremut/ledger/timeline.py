@@ -8,7 +8,7 @@ Pure functions over samples. Times are seconds on the run's monotonic clock. Rul
 - it *recovered by itself* when the last look before we touched the cluster again does not find it
   so; what only our own restoration repaired did not recover;
 - a connectivity-check pod of the grader under audit, a pod of ours and any that was marked as a
-  probe's when it was seen (`engine.probes`) are not the application.
+  probe's when it was seen (`engine.own_pods`) are not the application.
 """
 
 from __future__ import annotations

@@ -240,8 +240,7 @@ class AuditSession:
                 registration=admission.registration,
                 clock=self._clock,
                 progress=self._progress,
-                mark=self._marked,
-                keep_aside=self._keep_aside,
+                lease=self,
                 before_run=lambda: self._refuse_if_changed(study),
                 registration_facts=admission.facts(),
                 use_namespaces=self._settings.use_namespaces,
@@ -292,15 +291,12 @@ class AuditSession:
             allowed_contexts=self._settings.allowed_contexts,
         )
 
-    def _marked(self, note: str) -> None:
-        """The lease's durable mark: set before anything is written, taken away when all is undone.
+    # -- the lease, as a run uses it (`engine.state.LeasePort`) ------------------------------
 
-        It says where the journal is from which the cluster is put back, and how it is reached.
-        """
+    def mark_dirty(self, note: str) -> None:
+        """Mark the lease: it says where the journal is from which the cluster is put back, and how
+        the cluster is reached."""
         assert self._lease is not None
-        if not note:
-            self._lease.mark_clean()
-            return
         assert self._driver is not None
         assert self._cluster is not None
         attempt = self._driver.attempt
@@ -318,7 +314,13 @@ class AuditSession:
             },
         )
 
-    def _keep_aside(self, body: bytes) -> None:
+    def mark_clean(self) -> None:
+        """See `LeasePort`."""
+        assert self._lease is not None
+        self._lease.mark_clean()
+
+    def keep_aside(self, body: bytes) -> None:
+        """See `LeasePort`."""
         assert self._lease is not None
         self._lease.keep_aside(body)
 

@@ -12,7 +12,7 @@ from pytest_sremut.errors import SremutError
 from pytest_sremut.study.names import Instrument
 
 if TYPE_CHECKING:
-    from pytest_sremut.engine.observe.instruments import InstrumentSet
+    from pytest_sremut.engine.steps.instruments import InstrumentSet
     from pytest_sremut.options import Settings
     from pytest_sremut.oracles.benchmark.checkout import Checkout
     from pytest_sremut.oracles.benchmark.layout import Layout
@@ -82,7 +82,7 @@ def touched(studies: list[Study], settings: Settings, since: float) -> list[str]
 
 def instruments(settings: Settings) -> InstrumentSet:
     """Every instrument that there is in this session."""
-    from pytest_sremut.engine.observe.instruments import InstrumentSet
+    from pytest_sremut.engine.steps.instruments import InstrumentSet
     from pytest_sremut.oracles.instruments import InProcess, Isolated
     from pytest_sremut.oracles.instruments import Instrument as Port
 
@@ -103,7 +103,7 @@ def instruments(settings: Settings) -> InstrumentSet:
                     python=settings.benchmark_python,
                 )
             )
-    return InstrumentSet(known)
+    return InstrumentSet(known, faults=settings.faults)
 
 
 def _checkout(settings: Settings, name: str) -> Checkout:

@@ -25,6 +25,7 @@ from pytest_sremut.study.names import (
     Fault,
     Instrument,
     ReferenceOracle,
+    plugin_fault,
 )
 from pytest_sremut.study.predictions import load_predictions
 from pytest_sremut.study.profiles import protocols
@@ -135,10 +136,12 @@ def _check_fault(source: YamlFile, path: tuple[Step, ...]) -> None:
         name = name[step]
     own = ", ".join(fault.value for fault in Fault)
     benchmark, colon, _ = name.partition(":")
+    if plugin_fault(name):
+        return  # whether it is here is seen before each run
     if colon:
         check_declared(source, path, found=name, benchmark=benchmark)
     elif name not in list(Fault):
-        raise source.error(path, found=name, allowed=f"{own}, or sregym:NAME")
+        raise source.error(path, found=name, allowed=f"{own}, plugin:NAME, or sregym:NAME")
 
 
 def _check_captured(source: YamlFile, target: Target, registry: MutantRegistry) -> None:

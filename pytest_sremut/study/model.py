@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from pytest_sremut.study.names import OWN_APPLICATIONS, Instrument
+from pytest_sremut.study.names import OWN_APPLICATIONS, Instrument, plugin_fault
 from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, State, Verdict
 
 __all__ = [
@@ -283,4 +283,6 @@ class Study:
     def needs_benchmark(self, profile: str) -> bool:
         """Whether anything is taken from a benchmark's checkout under this profile."""
         graded = any(Instrument(name).of_benchmark for o in self.oracles for name in o.instruments)
-        return graded or bool(self.deployer) or ":" in self.fault_of(profile)
+        fault = self.fault_of(profile)
+        injected = ":" in fault and not plugin_fault(fault)
+        return graded or bool(self.deployer) or injected

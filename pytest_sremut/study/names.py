@@ -31,6 +31,9 @@ APPLICATIONS: Final = ("demo:social-network",)
 OWN_APPLICATIONS: Final = frozenset({"demo", "manifests"})
 """What stands before the colon of an application that we deploy; else a benchmark's name."""
 
+PLUGIN: Final = "plugin"
+"""What stands before the colon of a fault that another plugin brings; else a benchmark's name."""
+
 ALL_OF: Final = "all-of"
 """`use` of the oracle that accepts where every oracle in its `of` accepts."""
 
@@ -39,10 +42,16 @@ RESERVED_ORACLE_IDS: Final = frozenset({"contract", "healthy", "faulted", "resto
 
 
 class Fault(StrEnum):
-    """Injectors of our own. `BENCHMARK:NAME` is an open form beside them."""
+    """Injectors of our own. `BENCHMARK:NAME` and `plugin:NAME` are open forms beside them."""
 
     DELETE_SERVICE_AND_RECYCLE_PODS = "delete-service-and-recycle-pods"
     """Delete the target Service, delete every pod of the namespace, wait for all to be ready."""
+
+
+def plugin_fault(name: str) -> str:
+    """Name of a fault that another plugin brings (`plugin:NAME`); empty for every other fault."""
+    scheme, _, own = name.partition(":")
+    return own if scheme == PLUGIN else ""
 
 
 class Criterion(StrEnum):

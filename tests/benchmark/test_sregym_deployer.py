@@ -19,7 +19,7 @@ from pytest_sremut.cluster.client import load
 from pytest_sremut.cluster.port import Failed, Kind, KubeApi, ObjectRef, Present
 from pytest_sremut.demo.roles import NAMES
 from pytest_sremut.embedded import EmbeddedCluster, up
-from pytest_sremut.engine.faults.deployer import unlike
+from pytest_sremut.engine.steps.deployer import unlike
 from pytest_sremut.errors import HarnessError
 from pytest_sremut.oracles.request import OracleNode, ReadingRequest
 

@@ -78,7 +78,7 @@ IMAGES: Final = (
         sources=(),
     ),
 )
-"""What `engine.images` names, for a cluster whose nodes have nothing of it."""
+"""What `engine.own_pods` names, for a cluster whose nodes have nothing of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Faults: what breaks the application, by our own writes or by a benchmark's code."""
+"""Faults: what breaks the application, by our own writes, a benchmark's code or a plugin's."""

@@ -1,92 +1,107 @@
 """A fault that the benchmark's own code injects and takes back.
 
-Its writes carry none of our preconditions: they are named beforehand, observed afterwards, and
-what they leave is checked against what was captured. Nothing of it is corrected by us.
+Its writes have none of our preconditions: they are named beforehand, observed afterwards, and
+what they leave is checked against what was captured. We correct none of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_sremut.cluster.port import Absent, Failed, ObjectRef, Present
-from pytest_sremut.engine.asking import request_for
-from pytest_sremut.engine.guard import OperationKind, captured
-from pytest_sremut.engine.steps.deploy import listed, stable
+from pytest_sremut.cluster.port import Absent, Failed, Present
+from pytest_sremut.engine.faults.writes import Writes, target_ref
+from pytest_sremut.engine.journal_ops import OperationKind
+from pytest_sremut.engine.observe.stability import listed, stable
+from pytest_sremut.engine.state import request_for
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import ClusterUnavailableError, HarnessError
 from pytest_sremut.evidence.redaction import redact_value
-from pytest_sremut.oracles.request import OracleNode, ReadingRequest
+from pytest_sremut.oracles.request import OracleNode
 from pytest_sremut.study.mutants import strip_server_fields
 from pytest_sremut.study.verdict import Outcome
 
 if TYPE_CHECKING:
-    from pytest_sremut.engine.state import RunContext
+    from pytest_sremut.engine.faults.port import BenchmarkOperator
+    from pytest_sremut.engine.state import Owned, RunContext, RunState
 
-__all__ = ["Operator", "as_applied", "inject", "recover"]
+__all__ = ["BenchmarkFault", "as_applied"]
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class Operator(Protocol):
-    """Whatever runs a benchmark's injector; `BenchmarkInstrument.operate`."""
+class BenchmarkFault:
+    """One fault of a benchmark's. A `Fault`.
 
-    def operate(self, action: str, request: ReadingRequest, fault: str) -> Mapping[str, Any]: ...
-
-
-def inject(ctx: RunContext, ref: ObjectRef, fault: str) -> None:
-    """Let the benchmark inject; returns when the application is stable."""
-    _operate(ctx, ref, fault, "inject", OperationKind.BENCHMARK_INJECT)
-
-
-def recover(ctx: RunContext, ref: ObjectRef, fault: str) -> None:
-    """Let the benchmark recover, and check that the captured object is back.
-
-    Raises:
-        RunStoppedError: `RESTORATION_FAILURE`: what stands there now is not what was captured.
+    Args:
+        name: As the study has it: `sregym:missing_service`.
+        operator: Runs the injector; None where no instrument here does.
     """
-    _operate(ctx, ref, fault, "recover", OperationKind.BENCHMARK_RECOVER)
-    found = ctx.api.get(ref)
-    assert ctx.target is not None
-    match found:
-        case Failed():
-            raise ClusterUnavailableError(
-                f"{found.what}: {found.message}", status=found.status, reason=found.reason
-            )
-        case Absent():
-            raise RunStoppedError(
-                Outcome.RESTORATION_FAILURE, f"the benchmark's recovery left no {ref}"
-            )
-        case Present() if as_applied(found.body) != as_applied(ctx.target):
-            raise RunStoppedError(
-                Outcome.RESTORATION_FAILURE,
-                f"the benchmark's recovery left another {ref} than was captured",
-            )
-        case Present():
-            ctx.target = found.body
-            others = [item for item in ctx.application if item.ref != ref]
-            ctx.application = [*others, captured(found.body)]
 
+    def __init__(self, name: str, operator: BenchmarkOperator | None) -> None:
+        self._name = name
+        self._operator = operator
+        self._asked = 0  # times; the files of its answers are numbered by it
+        self._recovered = False  # whether it was asked to
 
-def _operate(ctx: RunContext, ref: ObjectRef, fault: str, action: str, kind: OperationKind) -> None:
-    operator = ctx.operator
-    if operator is None:
-        raise HarnessError(f"fault {fault}: no instrument here runs a benchmark's injector")
-    ctx.tell(f"the benchmark's own {action}")
-    ctx.operations += 1
-    old = [pod["metadata"]["uid"] for pod in listed(ctx.api.list("Pod", ctx.namespace))]
-    injector = OracleNode(id=fault, use="")
-    request = request_for(ctx, injector, timeout=ctx.protocol.stable_timeout)
-    name = fault.partition(":")[2]
-    told = ctx.guard.foreign(
-        kind,
-        refs=[ref],
-        call=f"{action} {fault} (every pod of the namespace, too)",
-        act=lambda: operator.operate(action, request, name),
-    )
-    ctx.attempt.json(f"benchmark-{ctx.operations:02d}-{action}.json", redact_value(told))
-    # Its own wait ends at pods that merely exist.
-    stable(ctx, ctx.baseline, gone=old, timeout=ctx.protocol.stable_timeout)
+    def inject(self, ctx: RunContext, state: RunState) -> None:
+        """Let the benchmark inject; returns when the application is stable."""
+        self._operate(ctx, state, "inject", OperationKind.BENCHMARK_INJECT)
+
+    def recover(
+        self, ctx: RunContext, state: RunState, owned: Owned, *, only_ours: bool = False
+    ) -> None:
+        """Let the benchmark recover, once, and check that the captured object is back.
+
+        If that has failed already, our own writes put the object back.
+        """
+        if self._recovered:
+            Writes().recover(ctx, state, owned, only_ours=only_ours)
+            return
+        self._operate(ctx, state, "recover", OperationKind.BENCHMARK_RECOVER)
+        ref = target_ref(ctx)
+        found = ctx.api.get(ref)
+        assert state.target is not None
+        match found:
+            case Failed():
+                raise ClusterUnavailableError(
+                    f"{found.what}: {found.message}", status=found.status, reason=found.reason
+                )
+            case Absent():
+                raise RunStoppedError(
+                    Outcome.RESTORATION_FAILURE, f"the benchmark's recovery left no {ref}"
+                )
+            case Present() if as_applied(found.body) != as_applied(state.target):
+                raise RunStoppedError(
+                    Outcome.RESTORATION_FAILURE,
+                    f"the benchmark's recovery left another {ref} than was captured",
+                )
+            case Present():
+                owned.restored(found.body)
+
+    def _operate(self, ctx: RunContext, state: RunState, action: str, kind: OperationKind) -> None:
+        operator = self._operator
+        if operator is None:
+            raise HarnessError(
+                f"fault {self._name}: no instrument here runs a benchmark's injector"
+            )
+        ctx.tell(f"the benchmark's own {action}")
+        self._asked += 1
+        self._recovered = kind is OperationKind.BENCHMARK_RECOVER
+        old = [pod["metadata"]["uid"] for pod in listed(ctx.api.list("Pod", ctx.namespace))]
+        timeout = ctx.protocol.stable_timeout
+        injector = OracleNode(id=self._name, use="")
+        request = request_for(ctx, injector, baseline=state.baseline, timeout=timeout)
+        name = self._name.partition(":")[2]
+        answer = ctx.guard.operate(
+            kind,
+            refs=[target_ref(ctx)],
+            call=f"{action} {self._name} (every pod of the namespace, too)",
+            act=lambda: operator.operate(action, request, name),
+        )
+        ctx.attempt.json(f"benchmark-{self._asked:02d}-{action}.json", redact_value(answer))
+        # Its own wait ends at pods that merely exist.
+        stable(ctx, state.baseline, gone=old, timeout=timeout)
 
 
 def as_applied(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""What the cluster looks like but for what changes by itself: so that a grader that changes it is
-seen. Read only; a kind that cannot be read is told and decides nothing.
+"""What the cluster looks like, less what changes by itself: it shows a grader that changes it.
 
-Compared are labels, annotations, owners and everything that says what *should be*; of status
-nothing, of the addresses of endpoints all, since writing those by hand is a repair, too. What
-happens to change while a grader looks is told as well: it says *when*, not *who*. Pods that only
-look at the application (`probes`) are left out: that they go is what the barrier waits for.
+The cluster is only read. A kind that cannot be read is reported and decides nothing.
+
+Compared are labels, annotations, owners and everything that says what *should be*. Of the status
+nothing is compared; of endpoints all addresses are, since writing those by hand is a repair, too.
+Everything that changes while a grader looks is reported: it says *when*, not *who*. Pods that only
+look at the application are left out: the barrier waits until they are gone.
 """
 
 from __future__ import annotations

@@ -9,14 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from pytest_sremut.cluster.port import Absent, Failed, KubeApi, ObjectRef, Present
-from pytest_sremut.engine.classify import Sample, application_down
 from pytest_sremut.engine.clock import Clock, rfc3339
+from pytest_sremut.engine.own_pods import is_probe
+from pytest_sremut.ledger.timeline import Sample, application_down
 from pytest_sremut.study.model import Target
 
-__all__ = ["SampleSink", "Sampler", "look"]
+if TYPE_CHECKING:
+    from pytest_sremut.engine.state import RunContext
+    from pytest_sremut.evidence.attempt import AppendStream
+
+__all__ = ["RunSamples", "SampleSink", "Sampler", "look"]
 
 
 class SampleSink(Protocol):
@@ -171,3 +176,41 @@ class Sampler:
         with self._lock:
             self._samples.append(sample)
         self._sink.write({"utc": utc, "monotonic": f"{at:.6f}", **seen})
+
+
+class RunSamples:
+    """The sampler of one run, and the file of its samples. Before `start` there are none."""
+
+    def __init__(self, ctx: RunContext) -> None:
+        self._ctx = ctx
+        self._file: AppendStream | None = None
+        self._sampler: Sampler | None = None
+
+    def start(self) -> None:
+        """Begin to look, in a thread of its own. Raises EvidenceError."""
+        ctx = self._ctx
+        self._file = ctx.attempt.stream("sampler.jsonl")
+        self._sampler = Sampler(
+            ctx.api,
+            namespace=ctx.namespace,
+            target=ctx.study.target,
+            interval=ctx.protocol.sampler_interval,
+            clock=ctx.clock,
+            sink=self._file,
+            is_probe=lambda pod: is_probe(pod, ctx.study),
+        )
+        self._sampler.start()
+
+    @property
+    def timeline(self) -> tuple[Sample, ...]:
+        """Everything seen so far, ascending."""
+        return () if self._sampler is None else self._sampler.timeline
+
+    def stop(self) -> None:
+        """See `Sampler.stop`."""
+        if self._sampler is not None:
+            self._sampler.stop()
+
+    def close(self) -> dict[str, Any] | None:
+        """Close the file after `stop`; its reference for the record, None where there is none."""
+        return None if self._file is None else self._file.close().as_json()

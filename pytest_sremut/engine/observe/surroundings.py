@@ -1,9 +1,9 @@
 """The cluster around the namespace, before and after a run: what else could have changed a verdict.
 
 Webhooks, DNS, proxy, kinds, classes, namespaces and nodes are not ours, and somebody may change
-them while we measure. A difference is noted in the record and told in the summary. It decides
-nothing: it says when, not who, and the readings it may have coloured have their own fingerprints
-and their own timeline. Whoever reads the record judges it.
+them while we measure. The record and the summary report a difference. It decides nothing: it says
+when, not who, and the readings that it may have changed have their own fingerprints and timeline.
+Whoever reads the record judges it.
 
 Compared are allow-listed fields, kept as digests alone: a ConfigMap's data never enters a record.
 What changes by itself (heartbeats, status, certificate bundles that rotate) is not compared.
@@ -12,13 +12,10 @@ What changes by itself (heartbeats, status, certificate bundles that rotate) is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_sremut.cluster.port import Failed, Kind, KubeApi, ObjectRef, Present
 from pytest_sremut.engine.observe.fingerprint import Fingerprint, changes, digest
-
-if TYPE_CHECKING:
-    from pytest_sremut.engine.state import RunContext
 
 __all__ = ["noted", "surroundings"]
 
@@ -111,12 +108,11 @@ def surroundings(api: KubeApi, namespace: str) -> Fingerprint:
     return Fingerprint(objects=objects, unread=tuple(sorted(unread)))
 
 
-def noted(ctx: RunContext) -> dict[str, Any]:
-    """What became of the surroundings since the preflight, for the record; nothing without one."""
-    before = ctx.surroundings
+def noted(api: KubeApi, namespace: str, before: Fingerprint | None) -> dict[str, Any]:
+    """What became of the surroundings since `before`, for the record; nothing without `before`."""
     if before is None:
         return {}
-    after = surroundings(ctx.api, ctx.namespace)
+    after = surroundings(api, namespace)
     return {
         "surroundings": {
             # Nothing that could be read is no state that could have stayed the same.

@@ -25,11 +25,11 @@ from pytest_sremut.cluster.waiting import (
     pods_gone,
     wait_for,
 )
-from pytest_sremut.engine.guard import Captured, OperationKind, captured
-from pytest_sremut.engine.images import image_of
-from pytest_sremut.engine.labels import ROLE_LABEL
+from pytest_sremut.engine.journal_ops import Captured, OperationKind, captured
 from pytest_sremut.engine.observe.podclock import PodClock
-from pytest_sremut.engine.steps.deploy import listed
+from pytest_sremut.engine.observe.stability import listed
+from pytest_sremut.engine.own_pods import ROLE_LABEL, image_of
+from pytest_sremut.engine.state import Role
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.evidence.redaction import scrub_bytes
 from pytest_sremut.study.verdict import Outcome
@@ -38,7 +38,7 @@ from pytest_sremut.workload.report import RoundOutcome, parse_log
 from pytest_sremut.workload.window import Window, window
 
 if TYPE_CHECKING:
-    from pytest_sremut.engine.state import RunContext
+    from pytest_sremut.engine.state import Owned, RunContext
     from pytest_sremut.evidence.rawref import RawRef
 
 __all__ = ["TakenWindow", "take_window"]
@@ -63,13 +63,15 @@ class TakenWindow:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
+def take_window(ctx: RunContext, name: str, owned: Owned, *, rounds: int) -> TakenWindow:
     """Drive `rounds` rounds of the protocol's workload and read them.
 
     Args:
         ctx: The run.
         name: Of the window, for the Job and its log; unique within the attempt.
+        owned: Gets the Job as soon as it exists, and again when it is gone.
         rounds: How many complete rounds make the window complete.
+
     Raises:
         RunStoppedError: The load pod did not start or end, or its log is not whole
             (`INFRASTRUCTURE_FAILURE`); a round seems to have begun before it was asked for
@@ -89,7 +91,7 @@ def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
     created = ctx.guard.create(
         OperationKind.CREATE_OWN_POD,
         [body],
-        note=lambda seen: ctx.temporary.append(captured(seen.body)),
+        note=lambda seen: owned.made(Role.TEMPORARY, captured(seen.body)),
     )
     job = captured(created[0].body)
     try:
@@ -103,7 +105,7 @@ def take_window(ctx: RunContext, name: str, *, rounds: int) -> TakenWindow:
         ) from error
     raw = ctx.attempt.raw(f"workload-{name}.log", scrub_bytes(read.data))
     _discard(ctx, job, pod)
-    ctx.forget(job)
+    owned.gone(Role.TEMPORARY, job)
     seen = window(parse_log(read.data).rounds, after=boundary, at_least=rounds)
     _require_whole(name, seen, rounds, read, clock)
     spent = ctx.clock.monotonic() - begun

@@ -2,15 +2,15 @@
 
 from pytest_sremut.engine.recovery.attempt import Recovered, Recoverer, seal_left
 from pytest_sremut.engine.recovery.pending import Pending, pending_attempts, put_back
-from pytest_sremut.engine.recovery.rebuild import RunState, rebuild
+from pytest_sremut.engine.recovery.rebuild import Journaled, rebuild
 from pytest_sremut.engine.recovery.stops import BlockedError
 
 __all__ = [
     "BlockedError",
+    "Journaled",
     "Pending",
     "Recovered",
     "Recoverer",
-    "RunState",
     "pending_attempts",
     "put_back",
     "rebuild",

@@ -20,18 +20,23 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pytest_sremut.engine.faults import writes as fault
-from pytest_sremut.engine.guard import Guard
+from pytest_sremut.engine.faults.writes import Writes
 from pytest_sremut.engine.observe.windows import take_window
 from pytest_sremut.engine.reconciliation import Conclusion, Finding
-from pytest_sremut.engine.recovery.belongings import gather, settle_target
-from pytest_sremut.engine.recovery.rebuild import RECOVERY_STARTED, RunState, rebuild
+from pytest_sremut.engine.recovery.owned_objects import gather, settle_target
+from pytest_sremut.engine.recovery.rebuild import RECOVERY_STARTED, Journaled, rebuild
 from pytest_sremut.engine.recovery.stops import BlockedError
-from pytest_sremut.engine.state import RunContext, Timings, manager_of
-from pytest_sremut.engine.steps import deploy as application
-from pytest_sremut.engine.steps import gates
-from pytest_sremut.engine.steps.contract import evaluate_contract
-from pytest_sremut.engine.steps.recording import StateNotes, contract_record, workload_record
+from pytest_sremut.engine.run import Book
+from pytest_sremut.engine.state import RunContext, manager_of
+from pytest_sremut.engine.steps import deploy, gates
+from pytest_sremut.engine.steps.contract import Occasion, evaluate_contract
+from pytest_sremut.engine.steps.recording import (
+    StateNotes,
+    attempt_facts,
+    contract_record,
+    workload_record,
+)
+from pytest_sremut.engine.steps.restore import restore
 from pytest_sremut.engine.stops import RunStoppedError, told, without_outcome
 from pytest_sremut.engine.transitions import Phase, check_transition
 from pytest_sremut.errors import (
@@ -148,52 +153,48 @@ class _One:
                 "torn": resumed.torn.as_json() if resumed.torn else None,
             },
         )
-        self._state: RunState = rebuild([*resumed.entries, started])
+        self._state: Journaled = rebuild([*resumed.entries, started])
         self._phase = self._state.phase
-        self._guard = Guard(
+        self._ctx = RunContext.of(
+            study=study,
+            run=run,
+            protocol=study.profiles[self._attempt.identity.profile],
             cluster=by.cluster,
             identity=by.identity,
             allowed_contexts=by.allowed_contexts,
-            namespace=study.namespace,
-            journal=journal,
-            manager=f"{manager_of(self._attempt)}-n{resumed.number:02d}",
-            sequence=max((item.number for item in self._state.operations), default=0),
-        )
-        self._ctx = RunContext(
-            study=study,
-            run=run,
-            mutant=study.mutant(run.mutant),
-            protocol=study.profiles[self._attempt.identity.profile],
-            cluster=by.cluster,
-            cluster_uid=by.identity.kube_system_uid,
-            guard=self._guard,
             attempt=self._attempt,
             clock=by.clock,
-            timings=Timings(by.clock),
             progress=by.progress,
-            operations=_NO_FOREIGN_HELP,
+            manager=f"{manager_of(self._attempt)}-n{resumed.number:02d}",
+            sequence=max((item.number for item in self._state.operations), default=0),
         )
 
     def put_back(self) -> None:
         """Steps 2 to 6, less the closing."""
-        ctx, state = self._ctx, self._state
+        ctx = self._ctx
         self._close_intents()
-        gather(ctx, state)
-        settle_target(ctx, state, self._pending.directory, self._by.aside)
+        state = settle_target(
+            ctx,
+            self._state,
+            gather(ctx, self._state),
+            self._pending.directory,
+            self._by.aside,
+        )
         self._did["found"] = {
-            "application": len(ctx.application),
-            "mutant": [str(item.ref) for item in ctx.mutant_objects],
-            "temporary": [str(item.ref) for item in ctx.temporary],
+            "application": len(state.application),
+            "mutant": [str(item.ref) for item in state.mutants],
+            "temporary": [str(item.ref) for item in state.temporary],
         }
-        if state.mutated:
-            application.remove_temporary(ctx)
+        owned = Book(state)
+        if self._state.mutated:
+            deploy.remove_temporary(ctx, state.temporary, owned)
             if self._phase is not Phase.RESTORE_STARTED:
                 self._move(Phase.RESTORE_STARTED)
-            fault.recover(ctx, only_ours=True)
-            self._verify()
+            restore(ctx, state, Writes(), owned, only_ours=True)
+            self._verify(owned)
             self._move(Phase.RESTORE_VERIFIED)
-        if state.operations:
-            application.remove(ctx)
+        if self._state.operations:
+            deploy.remove(ctx, owned.state, None, owned)
         if self._phase not in {Phase.FINALIZED, Phase.ABORTED_SAFE}:
             self._move(Phase.ABORTED_SAFE)
 
@@ -231,8 +232,7 @@ class _One:
             outcome=outcome,
             reason=reason,
             record={
-                "timings": {k: round(v, 6) for k, v in self._ctx.timings.seconds.items()},
-                "waiting": {k: round(v, 6) for k, v in self._ctx.timings.waiting.items()},
+                **attempt_facts(self._ctx.timings, ()),
                 "facts": {"recovery": {"session": self._by.session, **self._did}},
             },
         )
@@ -243,7 +243,7 @@ class _One:
     def _close_intents(self) -> None:
         findings: list[Finding] = []
         for operation in self._state.open:
-            seen = self._guard.settle_earlier(operation)
+            seen = self._ctx.guard.settle_earlier(operation)
             findings += seen
             unknown = [item for item in seen if item.conclusion is Conclusion.UNKNOWN]
             if unknown:
@@ -257,23 +257,25 @@ class _One:
                 )
         self._did["reconciled"] = [item.as_json() for item in findings]
 
-    def _verify(self) -> None:
+    def _verify(self, owned: Book) -> None:
         """The positive control, less the graders: load without a failure, and the contract."""
         ctx = self._ctx
-        notes = StateNotes(
-            state=State.RESTORED,
-            started=ctx.clock.now(),
-            name=f"recovered-{self._resumed.number:02d}",
+        started, name = ctx.clock.now(), f"recovered-{self._resumed.number:02d}"
+        taken = take_window(ctx, name, owned, rounds=ctx.protocol.workload.rounds)
+        occasion = Occasion(
+            state=State.RESTORED, name=name, window=taken.window, baseline=owned.state.baseline
         )
-        notes.window = take_window(ctx, notes.called, rounds=ctx.protocol.workload.rounds)
-        notes.contract = evaluate_contract(ctx, notes)
+        found = evaluate_contract(ctx, occasion, owned)
+        notes = StateNotes(
+            state=State.RESTORED, started=started, window=taken, contract=found.reading
+        )
         record = {
-            "workload": workload_record(notes.window),
-            "contract": contract_record(notes.contract),
+            "workload": workload_record(taken),
+            "contract": contract_record(found.reading),
         }
         kept = ctx.attempt.json(f"recovery-{self._resumed.number:02d}.json", record)
         self._did["verified"] = kept.as_json()
-        stop = gates.control(ctx, notes, Outcome.RESTORATION_FAILURE)
+        stop = gates.control(ctx, notes, (), Outcome.RESTORATION_FAILURE)
         if stop is not None:
             raise BlockedError(
                 f"the target is back and the system is not well: {without_outcome(stop.reason)}",
@@ -302,10 +304,7 @@ def seal_left(directory: Path, *, session: str, stop: str) -> None:
         seal_recovered(directory, session=session, stop=stop)
 
 
-_NO_FOREIGN_HELP = 2  # a benchmark's own recovery is not asked for: the captured body is put back
-
-
-def _journaled(pending: Pending) -> RunState:
+def _journaled(pending: Pending) -> Journaled:
     return rebuild(entries_of(pending.root, pending.entry))
 
 

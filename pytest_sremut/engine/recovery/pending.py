@@ -86,5 +86,5 @@ def _is_over(root: EvidenceRoot, entry: AttemptEntry) -> bool:
     try:
         return rebuild(entries_of(root, entry)).over
     except EvidenceError:
-        # Its own end was told while its journal was whole; only this one says: not put back.
+        # Its own end was written while its journal was whole; only this outcome says: not put back.
         return not entry.died and entry.outcome is not Outcome.RESTORATION_FAILURE

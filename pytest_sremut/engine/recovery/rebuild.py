@@ -1,4 +1,4 @@
-"""Where a run stands, from its journal alone. Pure.
+"""How far a run is and what it did, from its journal alone. Pure.
 
 Everything that a dead process knew and that matters is here: the phase, whether the system may be
 mutated, what was captured, which writes were announced, and what became of each. Marks elsewhere
@@ -17,7 +17,7 @@ from pytest_sremut.engine.transitions import FINAL, Phase
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.journal import JournalEntry
 
-__all__ = ["RECOVERY_STARTED", "Creation", "RunState", "rebuild"]
+__all__ = ["RECOVERY_STARTED", "Creation", "Journaled", "rebuild"]
 
 RECOVERY_STARTED: Final = "RECOVERY_STARTED"
 """The transition with which a recovery begins; it lifts a block."""
@@ -35,8 +35,8 @@ class Creation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunState:
-    """Where a run stands."""
+class Journaled:
+    """Where a run is, and what it did, by its journal."""
 
     phase: Phase = Phase.CREATED
     mutated: bool = False  # injected, and no restoration verified since
@@ -67,7 +67,7 @@ class RunState:
                     yield Creation(operation=operation, call=call, uid=uid)
 
 
-def rebuild(entries: Sequence[JournalEntry]) -> RunState:
+def rebuild(entries: Sequence[JournalEntry]) -> Journaled:
     """The state that a journal, and those of earlier recoveries after it, add up to.
 
     Raises:
@@ -100,7 +100,7 @@ def rebuild(entries: Sequence[JournalEntry]) -> RunState:
                 mutated = _mutated(phase, mutated)
             case _:
                 pass  # a state that was recorded, an end that was announced
-    return RunState(
+    return Journaled(
         phase=phase,
         mutated=mutated,
         study=study,

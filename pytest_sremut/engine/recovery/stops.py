@@ -1,4 +1,4 @@
-"""Why a recovery stops: nothing more is written, and a person is told what to look at."""
+"""Why a recovery stops: nothing more is written, and it says what a person must look at."""
 
 from __future__ import annotations
 

@@ -52,17 +52,24 @@ class Seen:
     deployment: Present | Absent | Failed
 
 
-def see(ctx: RunContext) -> Seen:
-    """Look at the cluster once."""
-    assert ctx.target is not None
+def see(
+    ctx: RunContext, captured: Mapping[str, Any], written: tuple[Mapping[str, Any], ...]
+) -> Seen:
+    """Look at the cluster once.
+
+    Args:
+        ctx: The run.
+        captured: The target before the fault.
+        written: The mutant's objects as read back after their creation.
+    """
     name, namespace = ctx.study.target.name, ctx.namespace
     target = ObjectRef(kind="Service", namespace=namespace, name=name)
     workload = ctx.study.target.workload_name
     return Seen(
         target=target,
         workload=workload,
-        body=build_body(ctx.mutant, ctx.target),
-        written=tuple(ctx.mutant_bodies),
+        body=build_body(ctx.mutant, captured),
+        written=written,
         service=ctx.api.get(target),
         endpoints=ctx.api.get(ObjectRef(kind="Endpoints", namespace=namespace, name=name)),
         slices=ctx.api.list(
@@ -74,9 +81,11 @@ def see(ctx: RunContext) -> Seen:
     )
 
 
-def check(ctx: RunContext) -> list[CriterionResult]:
-    """Every criterion of the run's mutant, on one look."""
-    seen = see(ctx)
+def check(
+    ctx: RunContext, captured: Mapping[str, Any], written: tuple[Mapping[str, Any], ...]
+) -> list[CriterionResult]:
+    """Every criterion of the run's mutant, on one look; arguments as for `see`."""
+    seen = see(ctx, captured, written)
     return [judge(Criterion(name), seen) for name in ctx.mutant.activation]
 
 

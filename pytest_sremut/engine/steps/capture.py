@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.cluster.port import Failed, Present
-from pytest_sremut.engine.faults import writes as fault
+from pytest_sremut.engine.faults.writes import target_ref
 from pytest_sremut.engine.journal_ops import Captured, captured, ref_from
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import ClusterUnavailableError, EvidenceError
@@ -24,9 +24,8 @@ from pytest_sremut.study.verdict import Outcome
 
 if TYPE_CHECKING:
     from pytest_sremut.engine.state import RunContext
-    from pytest_sremut.engine.steps.recording import StateNotes
 
-__all__ = ["CapturedTarget", "capture_target", "restorable"]
+__all__ = ["Capture", "CapturedTarget", "capture_target", "restorable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +64,32 @@ class CapturedTarget:
             raise EvidenceError(f"the captured target cannot be read: {error!r}") from None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """A target that was just captured."""
+
+    target: CapturedTarget
+    body: Mapping[str, Any]  # whole, as read
+    aside: bytes  # the canonical whole body where the evidence lacks some of it; else empty
+
+
 def restorable(body: Mapping[str, Any]) -> bytes:
     """The canonical bytes of what is sent when a captured object is put back."""
     return canonical_json(strip_server_fields(body))
 
 
-def capture_target(ctx: RunContext, notes: StateNotes) -> CapturedTarget:
+def capture_target(ctx: RunContext, baseline: Mapping[str, int]) -> Capture:
     """Capture the target and keep what may be kept of it.
+
+    Args:
+        ctx: The run.
+        baseline: Deployment -> replicas, while healthy.
 
     Raises:
         ClusterUnavailableError: It cannot be read.
         RunStoppedError: It is not there (`STOPPED_AT_HEALTHY_GATE`).
     """
-    ref = fault.target_ref(ctx)
+    ref = target_ref(ctx)
     found = ctx.api.get(ref)
     if isinstance(found, Failed):
         raise ClusterUnavailableError(f"{ref} cannot be captured: {found}")
@@ -85,14 +97,11 @@ def capture_target(ctx: RunContext, notes: StateNotes) -> CapturedTarget:
         raise RunStoppedError(
             Outcome.STOPPED_AT_HEALTHY_GATE, f"{ref} does not exist while healthy"
         )
-    ctx.target = found.body
     kept = redact(ref.kind, found.body)
     file = ctx.attempt.json("captured-target.json", kept)
-    notes.objects.append(file)
-    notes.facts["baseline"] = dict(ctx.baseline)
     whole = restorable(found.body)
-    if restorable(kept) != whole:
-        ctx.keep_aside(whole)
-    return CapturedTarget(
-        object=captured(found.body), file=file, body=sha256(whole), baseline=dict(ctx.baseline)
+    target = CapturedTarget(
+        object=captured(found.body), file=file, body=sha256(whole), baseline=dict(baseline)
     )
+    aside = b"" if restorable(kept) == whole else whole
+    return Capture(target=target, body=found.body, aside=aside)

@@ -1,44 +1,22 @@
-"""Deploying the audited application, waiting until it is stable, and taking it away again.
-
-Stable means: the pods themselves were seen Ready. A Deployment's counters lag behind its pods, so
-after a recycling they could still speak of the pods that are gone.
-"""
+"""Deploying the audited application, and taking it away again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_sremut.cluster.port import Failed, Kind, Listing, ObjectRef, Present
-from pytest_sremut.cluster.waiting import (
-    Objects,
-    Predicate,
-    WaitTimeoutError,
-    deployments_ready,
-    object_gone,
-    pods_gone,
-    wait_for,
-)
-from pytest_sremut.engine.faults import deployer
-from pytest_sremut.engine.guard import OperationKind, captured
-from pytest_sremut.engine.images import image_of
-from pytest_sremut.engine.labels import OWNER_LABEL
-from pytest_sremut.engine.stops import RunStoppedError
+from pytest_sremut.cluster.port import Failed, Kind, ObjectRef, Present
+from pytest_sremut.cluster.waiting import Objects, object_gone, wait_for
+from pytest_sremut.engine.journal_ops import Captured, OperationKind, captured
+from pytest_sremut.engine.observe.stability import listed, stable
+from pytest_sremut.engine.own_pods import OWNER_LABEL, image_of
+from pytest_sremut.engine.state import Role
 from pytest_sremut.errors import ClusterUnavailableError, UsageError
-from pytest_sremut.study.verdict import Outcome
 
 if TYPE_CHECKING:
-    from pytest_sremut.engine.state import RunContext
+    from pytest_sremut.engine.state import Owned, RunContext, RunState
+    from pytest_sremut.engine.steps.deployer import Deployer
 
-__all__ = [
-    "deploy",
-    "listed",
-    "manifests_of",
-    "pod_is_ready",
-    "remove",
-    "remove_temporary",
-    "stable",
-]
+__all__ = ["deploy", "manifests_of", "remove", "remove_temporary"]
 
 
 def manifests_of(application: str, namespace: str, image: str) -> list[dict[str, Any]]:
@@ -56,17 +34,16 @@ def manifests_of(application: str, namespace: str, image: str) -> list[dict[str,
     raise UsageError(f"application: found {application!r}; allowed: demo:social-network")
 
 
-def listed(read: Listing | Failed) -> Objects:
-    """The items of a list that must not fail. Raises ClusterUnavailableError."""
-    if isinstance(read, Failed):
-        raise ClusterUnavailableError(
-            f"{read.what}: {read.reason}: {read.message}", status=read.status, reason=read.reason
-        )
-    return read.items
-
-
-def deploy(ctx: RunContext) -> None:
+def deploy(ctx: RunContext, deployer: Deployer | None, owned: Owned) -> dict[str, int]:
     """Create the namespace if it is not there, the application in it, and wait until it is ready.
+
+    Args:
+        ctx: The run.
+        deployer: Deploys in our place, where the application is a benchmark's.
+        owned: Gets each object of the application as soon as it exists.
+
+    Returns:
+        Deployment -> the replicas that are wanted of it.
 
     Raises:
         RunStoppedError: The application did not become ready (infrastructure).
@@ -74,31 +51,30 @@ def deploy(ctx: RunContext) -> None:
     """
     ctx.tell("deploying")
     _ensure_namespace(ctx)
-    replicas = _deploy_ours(ctx) if not ctx.study.deployer else _deploy_theirs(ctx)
+    if deployer is None:
+        replicas = _deploy_ours(ctx, owned)
+    else:
+        deployer.deploy(ctx, owned)
+        replicas = _replicas(ctx)
     stable(ctx, replicas, gone=(), timeout=ctx.protocol.deploy_timeout)
-    ctx.baseline = _replicas(ctx)
+    return _replicas(ctx)
 
 
-def _deploy_ours(ctx: RunContext) -> dict[str, int]:
-    """Create the objects that ship with the product or stand in files; their replicas."""
+def _deploy_ours(ctx: RunContext, owned: Owned) -> dict[str, int]:
+    """Create the objects that ship with the product or are in files; their replicas."""
     bodies = ctx.study.manifests or manifests_of(
         ctx.study.application, ctx.namespace, image_of(ctx.protocol, "demo")
     )
     ctx.guard.create(
         OperationKind.DEPLOY_APPLICATION,
         bodies,
-        note=lambda seen: ctx.application.append(captured(seen.body)),
+        note=lambda seen: owned.made(Role.APPLICATION, captured(seen.body)),
     )
     return {
         body["metadata"]["name"]: body["spec"].get("replicas", 1)
         for body in bodies
         if body["kind"] == "Deployment"
     }
-
-
-def _deploy_theirs(ctx: RunContext) -> dict[str, int]:
-    deployer.deploy(ctx)
-    return _replicas(ctx)
 
 
 def _replicas(ctx: RunContext) -> dict[str, int]:
@@ -126,99 +102,38 @@ def _ensure_namespace(ctx: RunContext) -> None:
     ctx.guard.create(OperationKind.CREATE_NAMESPACE, [body])
 
 
-def stable(
-    ctx: RunContext, replicas: Mapping[str, int], *, gone: Sequence[str], timeout: float
-) -> None:
-    """Wait until the pods `gone` have gone and every Deployment has its Ready pods.
-
-    Raises:
-        RunStoppedError: Not within `timeout` seconds: an infrastructure failure, told with what
-            was still missing.
-    """
-    deadline = ctx.clock.monotonic() + timeout
-
-    def left() -> float:
-        return max(0.1, deadline - ctx.clock.monotonic())
-
-    try:
-        if gone:
-            wait_for(ctx.api, "Pod", ctx.namespace, pods_gone(gone), timeout=left())
-        selectors = {
-            item["metadata"]["name"]: item["spec"]["selector"].get("matchLabels", {})
-            for item in listed(ctx.api.list("Deployment", ctx.namespace))
-        }
-        ready = _ready_pods(replicas, selectors, frozenset(gone))
-        wait_for(ctx.api, "Pod", ctx.namespace, ready, timeout=left())
-        wait_for(ctx.api, "Deployment", ctx.namespace, deployments_ready(replicas), timeout=left())
-    except WaitTimeoutError as error:
-        raise RunStoppedError(
-            Outcome.INFRASTRUCTURE_FAILURE, f"the application is not ready: {error}"
-        ) from error
-
-
-def pod_is_ready(pod: Mapping[str, Any]) -> bool:
-    """Running, with condition Ready, and not being deleted."""
-    status = pod.get("status") or {}
-    ready = any(
-        c.get("type") == "Ready" and c.get("status") == "True"
-        for c in status.get("conditions") or ()
-    )
-    return status.get("phase") == "Running" and ready and "deletionTimestamp" not in pod["metadata"]
-
-
-def _ready_pods(
-    replicas: Mapping[str, int], selectors: Mapping[str, Mapping[str, str]], old: frozenset[str]
-) -> Predicate:
-    def predicate(pods: Objects) -> str:
-        fresh = [p for p in pods if pod_is_ready(p) and p["metadata"]["uid"] not in old]
-        for name, wanted in sorted(replicas.items()):
-            labels = selectors.get(name)
-            if labels is None:
-                return f"Deployment {name} does not exist"
-            found = sum(
-                labels.items() <= (p["metadata"].get("labels") or {}).items() for p in fresh
-            )
-            if found < wanted:
-                return f"Deployment {name}: {found} of {wanted} pods are ready"
-        return ""
-
-    return predicate
-
-
-def remove_temporary(ctx: RunContext) -> None:
+def remove_temporary(ctx: RunContext, temporary: tuple[Captured, ...], owned: Owned) -> None:
     """Delete the load Jobs and probe pods that an interrupted step left behind."""
-    if ctx.temporary:
+    if temporary:
         ctx.guard.delete(
             OperationKind.DELETE_OWN_POD,
-            ctx.temporary,
+            temporary,
             grace_period=0,
             propagation="Background",
         )
-        ctx.temporary = []
+        owned.gone(Role.TEMPORARY, *temporary)
 
 
 _OWN_KINDS: Final[tuple[Kind, ...]] = ("Deployment", "Service", "Job", "Pod")
 """Of these the namespace held none when the run began, see `preflight`."""
 
 
-def remove(ctx: RunContext) -> None:
+def remove(ctx: RunContext, state: RunState, deployer: Deployer | None, owned: Owned) -> None:
     """Delete every object that this attempt deployed, by UID, and wait until its pods are gone.
 
-    What a benchmark deployed, its own code takes away first.
-
-    The namespace stays: we delete no namespaces.
+    The benchmark's own code first takes away what it deployed. The namespace stays: we delete no
+    namespaces.
     """
     ctx.tell("removing the application")
-    remove_temporary(ctx)
-    deployed = list(ctx.application)
-    if ctx.deployed_by_benchmark:
-        deployer.remove(ctx)
-    if ctx.application:
-        ctx.guard.delete(
-            OperationKind.REMOVE_APPLICATION, ctx.application, propagation="Background"
-        )
-    ctx.application = []
-    ctx.deployed_by_benchmark = False
+    remove_temporary(ctx, state.temporary, owned)
+    left = state.application
+    if deployer is not None and deployer.began:
+        left = deployer.remove(ctx, state)
+    if left:
+        ctx.guard.delete(OperationKind.REMOVE_APPLICATION, left, propagation="Background")
+    owned.gone(Role.APPLICATION, *state.application)
+    if deployer is not None:
+        deployer.ended()
 
     def nothing_left(items: Objects) -> str:
         names = ", ".join(item["metadata"]["name"] for item in items[:3])
@@ -226,6 +141,6 @@ def remove(ctx: RunContext) -> None:
 
     for kind in _OWN_KINDS:
         wait_for(ctx.api, kind, ctx.namespace, nothing_left, timeout=ctx.protocol.stable_timeout)
-    for item in deployed:
+    for item in state.application:
         if item.ref.kind not in _OWN_KINDS:  # of the others a namespace may hold somebody else's
             object_gone(ctx.api, item.ref, item.uid, timeout=ctx.protocol.stable_timeout)

@@ -1,7 +1,8 @@
 """The gates of a run: what must be so for the attempt to go on, and the outcome if it is not.
 
-Each takes what a state yielded and returns why the attempt stops, or None. Which graders are
-expected to accept stands in the frozen predictions; a study without them expects all to.
+Each takes what a state yielded and returns why the attempt stops, or None. The frozen predictions
+say which graders are expected to accept; a study without them expects all to. `timeline` is what
+the sampler has seen so far, ascending; empty where no sampler ran.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_sremut.engine.classify import PodCondition, pods_during
 from pytest_sremut.engine.steps.read import unreachable
 from pytest_sremut.engine.stops import RunStoppedError
+from pytest_sremut.ledger.timeline import PodCondition, pods_during
 from pytest_sremut.study.verdict import (
     ContractVerdict,
     Outcome,
@@ -21,16 +22,19 @@ from pytest_sremut.study.verdict import (
 )
 
 if TYPE_CHECKING:
-    from pytest_sremut.engine.observe.steadiness import ClockWatch
+    from pytest_sremut.engine.clock import ClockWatch
     from pytest_sremut.engine.state import RunContext
     from pytest_sremut.engine.steps.activation import CriterionResult
     from pytest_sremut.engine.steps.read import TimedReading
     from pytest_sremut.engine.steps.recording import StateNotes
+    from pytest_sremut.ledger.timeline import Sample
 
 __all__ = ["active", "answered", "control", "stable_harness", "steady"]
 
 
-def control(ctx: RunContext, notes: StateNotes, outcome: Outcome) -> RunStoppedError | None:
+def control(
+    ctx: RunContext, notes: StateNotes, timeline: Sequence[Sample], outcome: Outcome
+) -> RunStoppedError | None:
     """In a healthy or restored state everything that is expected to accept does, or `outcome`.
 
     A rejection only because a pod was coming up, as the sampler saw, is a timing failure instead;
@@ -42,33 +46,35 @@ def control(ctx: RunContext, notes: StateNotes, outcome: Outcome) -> RunStoppedE
     if not problems:
         return None
     rejected = [item for item in notes.readings if item.reading.verdict is Verdict.REJECT]
-    if rejected and _conditions(ctx, rejected) == {PodCondition.RECOVERED}:
+    if rejected and _conditions(ctx, rejected, timeline) == {PodCondition.RECOVERED}:
         outcome = Outcome.HARNESS_TIMING_FAILURE
-    if _unseen(ctx, rejected):
+    if _unseen(ctx, rejected, timeline):
         outcome = Outcome.INFRASTRUCTURE_FAILURE
         problems.append("the API failed meanwhile, as the sampler saw")
     return RunStoppedError(outcome, f"{notes.state.value} state: {'; '.join(problems).strip()}")
 
 
-def stable_harness(ctx: RunContext, notes: StateNotes) -> RunStoppedError | None:
+def stable_harness(
+    ctx: RunContext, notes: StateNotes, timeline: Sequence[Sample]
+) -> RunStoppedError | None:
     """A predicted ACCEPT must not be a REJECT only because pods were still coming up, or because
     the API was away: many graders take a call that failed for a state that is bad."""
     if stop := _left_out(ctx, notes):
         return stop
-    surprised = [
+    unexpected = [
         item
         for item in notes.readings
         if item.reading.verdict is Verdict.REJECT
         and _expected(ctx, notes.state, item.reading.oracle) is Verdict.ACCEPT
     ]
-    if unseen := _unseen(ctx, surprised):
+    if unseen := _unseen(ctx, unexpected, timeline):
         return RunStoppedError(
             Outcome.INFRASTRUCTURE_FAILURE,
             f"{', '.join(unseen)} rejected while the API failed, as the sampler saw",
         )
-    if not surprised or _conditions(ctx, surprised) != {PodCondition.RECOVERED}:
+    if not unexpected or _conditions(ctx, unexpected, timeline) != {PodCondition.RECOVERED}:
         return None
-    named = ", ".join(sorted({item.reading.oracle for item in surprised}))
+    named = ", ".join(sorted({item.reading.oracle for item in unexpected}))
     return RunStoppedError(
         Outcome.HARNESS_TIMING_FAILURE,
         f"{named} rejected while a pod was not Running that recovered by itself",
@@ -146,16 +152,18 @@ def _control_problems(ctx: RunContext, notes: StateNotes) -> Iterator[str]:
         yield f"workload: {window.failures} failures in {len(window.usable)} rounds"
 
 
-def _conditions(ctx: RunContext, items: Sequence[TimedReading]) -> set[PodCondition]:
-    timeline = ctx.sampler.timeline if ctx.sampler is not None else ()
+def _conditions(
+    ctx: RunContext, items: Sequence[TimedReading], timeline: Sequence[Sample]
+) -> set[PodCondition]:
     slack = ctx.protocol.sampler_interval
     return {pods_during(timeline, begin=item.begin, end=item.end, slack=slack) for item in items}
 
 
-def _unseen(ctx: RunContext, items: Sequence[TimedReading]) -> list[str]:
+def _unseen(
+    ctx: RunContext, items: Sequence[TimedReading], timeline: Sequence[Sample]
+) -> list[str]:
     """Oracles during whose reading the API failed: a look of the sampler's then did, or, where
     none fell into a short reading, all those around it."""
-    timeline = ctx.sampler.timeline if ctx.sampler is not None else ()
     slack = ctx.protocol.sampler_interval
     found = set()
     for item in items:

@@ -1,5 +1,7 @@
-"""What must hold before a run touches anything. Read-only, and enforced: one failed check stops
-the run with every failed check told."""
+"""What must hold before a run touches anything.
+
+The checks only read. One failed check stops the run; the reason names every failed check.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.cluster.port import Absent, Failed, ObjectRef, Present
 from pytest_sremut.cluster.rbac import lacking
-from pytest_sremut.engine.labels import OWNER_LABEL
-from pytest_sremut.engine.observe.surroundings import surroundings
+from pytest_sremut.engine.own_pods import OWNER_LABEL
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.study.verdict import Outcome
 
@@ -47,7 +48,6 @@ def preflight(ctx: RunContext, more: Iterable[PreflightCheck] = ()) -> list[Pref
             Outcome.PROTOCOL_VIOLATION if worst else Outcome.INFRASTRUCTURE_FAILURE,
             f"preflight: {told}",
         )
-    ctx.surroundings = surroundings(ctx.api, ctx.namespace)
     return checks
 
 

@@ -11,14 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_sremut.cluster.port import ObjectRef
 from pytest_sremut.cluster.waiting import Objects, WaitTimeoutError, wait_for
-from pytest_sremut.engine.asking import request_for
-from pytest_sremut.engine.guard import Captured
 from pytest_sremut.engine.observe.fingerprint import Fingerprint, changes, fingerprint
-from pytest_sremut.engine.observe.instruments import InstrumentSet
-from pytest_sremut.engine.probes import is_probe
-from pytest_sremut.engine.steps.deploy import listed
+from pytest_sremut.engine.own_pods import is_probe
+from pytest_sremut.engine.state import request_for
+from pytest_sremut.engine.steps.instruments import InstrumentSet
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import (
     ClusterError,
@@ -34,12 +31,11 @@ from pytest_sremut.oracles.request import ReadingRequest, oracle_tree
 from pytest_sremut.study.verdict import Outcome
 
 if TYPE_CHECKING:
-    from pytest_sremut.engine.state import RunContext
+    from pytest_sremut.engine.state import RunContext, RunState
 
 __all__ = [
-    "InstrumentSet",
+    "OracleReadings",
     "TimedReading",
-    "abandoned_probes",
     "barrier",
     "read_oracles",
     "unreachable",
@@ -64,6 +60,14 @@ class TimedReading:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OracleReadings:
+    """What the oracles of a state said."""
+
+    readings: tuple[TimedReading, ...]
+    graders: Mapping[tuple[str, str], Mapping[str, Any]]  # see `RunState.graders`
+
+
 def barrier(ctx: RunContext) -> float:
     """Wait until no probe or load pod is in the namespace; seconds waited.
 
@@ -84,27 +88,16 @@ def barrier(ctx: RunContext) -> float:
     return waited.elapsed
 
 
-def abandoned_probes(ctx: RunContext) -> list[Captured]:
-    """Probe pods whose grader was interrupted and will not take them away any more."""
-    return [
-        Captured(
-            ref=ObjectRef(kind="Pod", namespace=ctx.namespace, name=pod["metadata"]["name"]),
-            uid=pod["metadata"]["uid"],
-        )
-        for pod in listed(ctx.api.list("Pod", ctx.namespace))
-        if is_probe(pod, ctx.study)
-    ]
-
-
 def read_oracles(
-    ctx: RunContext, instruments: InstrumentSet, *, capture: bool = False
-) -> list[TimedReading]:
+    ctx: RunContext, instruments: InstrumentSet, state: RunState, *, capture: bool = False
+) -> OracleReadings:
     """Every oracle of the study, in order, through each of its instruments; none after one that
     got no answer from the API.
 
     Args:
         ctx: The attempt.
         instruments: Warm.
+        state: `baseline` and `graders` are passed on to the oracles.
         capture: Let each oracle that can do so capture its baseline first: the state is healthy.
 
     Raises:
@@ -113,24 +106,25 @@ def read_oracles(
     """
     specs = {spec.id: spec for spec in ctx.study.oracles}
     readings: list[TimedReading] = []
-    for spec in ctx.study.oracles:
-        for name in spec.instruments:
-            ctx.tell(f"{spec.id} {name}")
-            instrument = instruments.get(name)
-            node = oracle_tree(spec, specs)
-            request = request_for(ctx, node, timeout=ctx.protocol.oracle_timeout)
-            if isinstance(instrument, BenchmarkInstrument):
-                if capture and spec.capture_baseline:
-                    ctx.captured[spec.id, name] = instrument.capture(request)
-                request = replace(request, captured=ctx.captured.get((spec.id, name), {}))
-            readings.append(_read(ctx, instrument, request))
-            if unreachable(readings[-1].reading):
-                return readings
-    return readings
+    graders = dict(state.graders)
+    for spec, name in [(one, name) for one in ctx.study.oracles for name in one.instruments]:
+        ctx.tell(f"{spec.id} {name}")
+        instrument = instruments.get(name)
+        node = oracle_tree(spec, specs)
+        timeout = ctx.protocol.oracle_timeout
+        request = request_for(ctx, node, baseline=state.baseline, timeout=timeout)
+        if isinstance(instrument, BenchmarkInstrument):
+            if capture and spec.capture_baseline:
+                graders[spec.id, name] = instrument.capture(request)
+            request = replace(request, captured=graders.get((spec.id, name), {}))
+        readings.append(_read(ctx, instrument, request))
+        if unreachable(readings[-1].reading):
+            break
+    return OracleReadings(readings=tuple(readings), graders=graders)
 
 
 def scrubbed(reading: Reading) -> Reading:
-    """The reading as it may be kept and shown: the verdict stands, credentials go."""
+    """The reading as it may be kept and shown: the verdict stays, credentials go."""
     raised = reading.exception
     if raised is not None:
         raised = Raised(
@@ -183,7 +177,7 @@ def _fingerprint(ctx: RunContext) -> Fingerprint:
 
 
 def _diagnosed(instrument: BenchmarkInstrument, request: ReadingRequest) -> Mapping[str, Any]:
-    """What the direct call gave. It stands beside the reading: that it fails is told, no more."""
+    """What the direct call gave, beside the reading. A failure of it is only reported."""
     told: Mapping[str, Any]
     try:
         told = instrument.diagnose(request)

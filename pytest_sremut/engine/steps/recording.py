@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,17 @@ from pytest_sremut.study.verdict import Registration, State
 
 if TYPE_CHECKING:
     from pytest_sremut.engine.state import RunContext, Timings
+    from pytest_sremut.oracles.port import Reading
 
-__all__ = ["StateNotes", "contract_record", "dump_objects", "state_record", "workload_record"]
+__all__ = [
+    "StateNotes",
+    "StateReadings",
+    "attempt_facts",
+    "contract_record",
+    "dump_objects",
+    "state_record",
+    "workload_record",
+]
 
 _DUMPED: tuple[Kind, ...] = ("Service", "Endpoints", "EndpointSlice", "Deployment", "Pod")
 
@@ -31,20 +40,14 @@ class StateNotes:
 
     state: State
     started: datetime
-    name: str = ""  # of its windows, probe pods and files; "": the state's
     activation: list[tuple[str, CriterionResult]] = field(default_factory=list)
-    readings: list[TimedReading] = field(default_factory=list)
+    readings: Sequence[TimedReading] = ()
     window: TakenWindow | None = None
     contract: ContractReading | None = None
     objects: list[RawRef] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     waiting: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def called(self) -> str:
-        """What its windows, probe pods and files are called after."""
-        return self.name or self.state.value
 
     def reckon(self, timings: Timings) -> None:
         """Note what had been spent when the state began."""
@@ -55,15 +58,38 @@ class StateNotes:
         self.timings = _spent(timings.seconds, self.timings)
         self.waiting = _spent(timings.waiting, self.waiting)
 
+    def said(self) -> StateReadings:
+        """What the graders and the contract said. The contract was evaluated."""
+        assert self.contract is not None
+        by_oracle: dict[str, tuple[Reading, ...]] = {}
+        for item in self.readings:
+            known = by_oracle.get(item.reading.oracle, ())
+            by_oracle[item.reading.oracle] = (*known, item.reading)
+        return StateReadings(state=self.state, readings=by_oracle, contract=self.contract)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateReadings:
+    """What the graders and the contract said in one finished state."""
+
+    state: State
+    readings: Mapping[str, tuple[Reading, ...]]  # oracle id -> one reading per instrument
+    contract: ContractReading
+
 
 def _spent(now: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
     spent = {name: value - before.get(name, 0.0) for name, value in now.items()}
     return {name: value for name, value in spent.items() if value > 0.0}
 
 
-def dump_objects(ctx: RunContext, notes: StateNotes, when: str) -> None:
+def dump_objects(ctx: RunContext, state: State, when: str) -> list[RawRef]:
     """Keep the namespace's objects of the allow-listed kinds, redacted; a failed read is kept
-    as what it is."""
+    as what it is.
+
+    Returns:
+        The files.
+    """
+    files: list[RawRef] = []
     for kind in _DUMPED:
         listing = ctx.api.list(kind, ctx.namespace)
         value: dict[str, Any]
@@ -75,8 +101,9 @@ def dump_objects(ctx: RunContext, notes: StateNotes, when: str) -> None:
                 "resourceVersion": listing.resource_version,
                 "items": [redact(kind, item) for item in listing.items],
             }
-        name = f"{notes.state.value}-{when}-{kind.lower()}.json"
-        notes.objects.append(ctx.attempt.json(name, value))
+        name = f"{state.value}-{when}-{kind.lower()}.json"
+        files.append(ctx.attempt.json(name, value))
+    return files
 
 
 def state_record(
@@ -108,6 +135,20 @@ def state_record(
         "timings": _rounded(notes.timings),
         "waiting": _rounded(notes.waiting),
         "facts": notes.facts,
+    }
+
+
+def attempt_facts(timings: Timings, notes: Iterable[StateNotes]) -> dict[str, Any]:
+    """The parts of an attempt's record that its states add up to: what it cost, and versions and
+    digests as each instrument last reported them."""
+    return {
+        "instruments": {
+            item.reading.instrument: dict(item.reading.facts)
+            for one in notes
+            for item in one.readings
+        },
+        "timings": _rounded(timings.seconds),
+        "waiting": _rounded(timings.waiting),
     }
 
 

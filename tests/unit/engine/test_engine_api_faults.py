@@ -25,7 +25,7 @@ from engine_world import small_application
 
 from pytest_sremut.cluster import waiting
 from pytest_sremut.engine.run import Driver
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.oracles.port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
@@ -40,7 +40,7 @@ def _quick() -> Iterator[None]:
 
 
 def _in_memory(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(application, "manifests_of", small_application)
+    patch.setattr(deploy, "manifests_of", small_application)
     patch.setattr(waiting, "_OUTAGE", 0.05)
     patch.setattr(waiting, "_BACK_OFF", (0.001, 0.001))
     patch.setattr(os, "fsync", lambda descriptor: None)  # a crash of the machine is not the point
@@ -95,7 +95,7 @@ ONCE = [
     ("get Namespace kube-system", "guard.create", "wrong-shape", "before"),
     ("create Deployment", "deploy.deploy", "reset", "after"),
     ("create Service", "deploy.deploy", "409", "before"),
-    ("list Pod", "deploy.stable", "429-retry-after", "before"),
+    ("list Pod", "stability.stable", "429-retry-after", "before"),
     ("create Job", "windows.take_window", "truncated", "after"),
     ("logs of Pod", "windows._whole_log", "hung", "before"),
     ("logs of Pod", "windows._whole_log", "not-json", "before"),
@@ -109,7 +109,7 @@ ONCE = [
     ("delete Pod", "writes.inject", "429", "before"),
     ("create Service", "mutate.apply_mutant", "html", "after"),
     ("get Service", "activation.see", "refused", "before"),
-    ("delete Service", "writes.recover", "reset", "after"),
+    ("delete Service", "restore.restore", "reset", "after"),
     ("create Service", "writes.recover", "wrong-shape", "after"),
     ("delete Deployment", "deploy.remove", "content-type", "after"),
 ]
@@ -136,7 +136,7 @@ def test_one_call_fails(
     ("call", "function", "way", "outcome"),
     [
         ("get Namespace social-network", "preflight.preflight", "refused", "INFRASTRUCTURE"),
-        ("list Deployment", "deploy.stable", "429", "INFRASTRUCTURE"),
+        ("list Deployment", "stability.stable", "429", "INFRASTRUCTURE"),
         ("get Service", "capture.capture_target", "hung", "INFRASTRUCTURE"),
         ("create Service", "mutate.apply_mutant", "reset", "RESTORATION"),
         ("list EndpointSlice", "activation.see", "not-json", "RESTORATION"),
@@ -217,8 +217,7 @@ class Swallows:
         )
 
     def _until_the_sampler_looked(self) -> None:
-        sampler = self._driver._ctx.sampler
-        assert sampler is not None
+        sampler = self._driver._samples
         seen, tick = len(sampler.timeline), threading.Event()
         for _ in range(2000):
             if len(sampler.timeline) >= seen + 3:

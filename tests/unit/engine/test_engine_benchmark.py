@@ -12,9 +12,10 @@ from engine_world import EngineWorld, FakeInstrument, small_application
 from fake_kube import FakeKube
 from world import NS
 
+from pytest_sremut.engine.faults.benchmark import BenchmarkFault
 from pytest_sremut.engine.observe.fingerprint import changes, fingerprint
-from pytest_sremut.engine.observe.instruments import InstrumentSet
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
+from pytest_sremut.engine.steps.instruments import InstrumentSet
 from pytest_sremut.engine.steps.preflight import PreflightCheck
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import UsageError
@@ -25,7 +26,7 @@ from pytest_sremut.study.verdict import Outcome, State
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineWorld:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     return EngineWorld(tmp_path)
 
 
@@ -129,7 +130,8 @@ def test_readings_tell_what_changed_meanwhile(world: EngineWorld) -> None:
 
 def noisy(world: EngineWorld, kills: int) -> Any:
     driver = world.driver("MS-M01")
-    driver._ctx.protocol = dataclasses.replace(driver._ctx.protocol, chaos_kills=kills)
+    protocol = dataclasses.replace(driver._ctx.protocol, chaos_kills=kills)
+    driver._ctx = dataclasses.replace(driver._ctx, protocol=protocol)
     return driver
 
 
@@ -143,7 +145,7 @@ def test_noise_kills_pods_whenever_the_state_was_changed(world: EngineWorld) -> 
 
 
 def test_the_same_run_meets_the_same_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     killed = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -198,23 +200,25 @@ class Injector:
         return {"returned": None, "elapsed": 0.0, "stdout": "", "stderr": ""}
 
 
-def foreign(world: EngineWorld) -> tuple[Any, Injector]:
+FAULT = "sregym:missing_service"
+
+
+def broken_by_benchmark(world: EngineWorld) -> tuple[Any, Injector]:
     driver = world.driver("MS-M01")
     injector = Injector(world)
-    driver._ctx.protocol = dataclasses.replace(driver._ctx.protocol, fault="sregym:missing_service")
-    driver._ctx.operator = injector
+    driver._fault = BenchmarkFault(FAULT, injector)
     return driver, injector
 
 
 def test_a_benchmarks_fault_is_injected_and_taken_back_by_it(world: EngineWorld) -> None:
-    driver, injector = foreign(world)
+    driver, injector = broken_by_benchmark(world)
     driver.state(State.RESTORED)
     assert driver.outcome is Outcome.COMPLETE
     assert injector.asked == [("inject", "missing_service"), ("recover", "missing_service")]
 
 
 def test_a_recovery_that_leaves_another_object_is_no_restoration(world: EngineWorld) -> None:
-    driver, injector = foreign(world)
+    driver, injector = broken_by_benchmark(world)
     injector.changes = {"selector": {"service": "other"}}
     with pytest.raises(RunStoppedError, match="left another Service") as caught:
         driver.state(State.RESTORED)
@@ -222,7 +226,7 @@ def test_a_recovery_that_leaves_another_object_is_no_restoration(world: EngineWo
 
 
 def test_a_recovery_that_leaves_nothing_is_told_and_ours_puts_it_back(world: EngineWorld) -> None:
-    driver, injector = foreign(world)
+    driver, injector = broken_by_benchmark(world)
     injector.recovers = False
     with pytest.raises(RunStoppedError, match="recovery left no Service") as caught:
         driver.state(State.RESTORED)
@@ -234,8 +238,8 @@ def test_a_recovery_that_leaves_nothing_is_told_and_ours_puts_it_back(world: Eng
 def test_without_anything_that_runs_it_a_benchmarks_fault_is_not_injected(
     world: EngineWorld,
 ) -> None:
-    driver, _ = foreign(world)
-    driver._ctx.operator = None
+    driver, _ = broken_by_benchmark(world)
+    driver._fault = InstrumentSet([]).fault(FAULT)
     with pytest.raises(RunStoppedError, match="no instrument here runs a benchmark's injector"):
         driver.state(State.FAULTED)
     assert driver.dirty == ""  # and what was there stayed until the application was removed
@@ -278,4 +282,3 @@ def test_an_instrument_is_asked_for_by_name(world: EngineWorld) -> None:
     assert instruments.get("own").name == "own"
     with pytest.raises(UsageError, match="instrument 'pinned' is not here; allowed: own"):
         instruments.get("pinned")
-    assert instruments.operator("sregym:x") is None

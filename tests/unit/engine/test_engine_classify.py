@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sremut.engine.classify import PodCondition, Sample, pods_during
+from pytest_sremut.ledger.timeline import PodCondition, Sample, pods_during
 
 
 def timeline(*looks: tuple[float, dict[str, str] | None]) -> list[Sample]:

@@ -17,9 +17,9 @@ import pytest
 from api_faults import FaultedWorld, run_to_its_end
 from engine_world import FakeClock, small_application
 
-from pytest_sremut.engine.observe.steadiness import ClockWatch
+from pytest_sremut.engine.clock import ClockWatch
 from pytest_sremut.engine.run import Driver
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.errors import SremutError
 from pytest_sremut.evidence.journal import JournalStatus, read_journal
 from pytest_sremut.evidence.load import load_attempt
@@ -30,7 +30,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
@@ -72,7 +72,7 @@ def stepped_run(directory: Path, at: int, step: timedelta) -> tuple[FaultedWorld
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[str], Any]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(application, "manifests_of", small_application)
+        patch.setattr(deploy, "manifests_of", small_application)
         world, driver, seen, error = stepped_run(tmp_path_factory.mktemp("whole"), 0, HOUR)
         assert error is None
         assert driver.outcome is Outcome.COMPLETE

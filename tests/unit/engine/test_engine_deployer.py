@@ -13,10 +13,10 @@ from engine_world import EngineWorld, small_application
 from recovery_world import KilledWorld
 from world import NS
 
-from pytest_sremut.engine.faults.deployer import unlike
-from pytest_sremut.engine.observe.instruments import InstrumentSet
 from pytest_sremut.engine.recovery import BlockedError
 from pytest_sremut.engine.run import Driver
+from pytest_sremut.engine.steps.deployer import unlike
+from pytest_sremut.engine.steps.instruments import InstrumentSet
 from pytest_sremut.engine.steps.preflight import PreflightCheck
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import HarnessError, UsageError
@@ -76,7 +76,7 @@ def world(tmp_path: Path) -> KilledWorld:
 def deployer(world: KilledWorld, monkeypatch: pytest.MonkeyPatch) -> Deployer:
     made = Deployer(world)
     monkeypatch.setattr(
-        InstrumentSet, "deployer", lambda _self, study: made if study.deployer else None
+        InstrumentSet, "_deployment", lambda _self, study: made if study.deployer else None
     )
     pinned = PreflightCheck(name="benchmark", holds=True, observed="clean")
     monkeypatch.setattr(InstrumentSet, "_checkout", lambda _self, _study: pinned)
@@ -266,10 +266,6 @@ def test_what_a_deployer_lacks_is_told_by_the_preflight(
 
 
 # -- recovery --------------------------------------------------------------------------------------
-
-
-def prepared(one: Driver) -> None:
-    one._ctx.study = dataclasses.replace(one._ctx.study, application=NAME)
 
 
 def test_what_was_deployed_before_the_process_died_is_removed_by_uid(

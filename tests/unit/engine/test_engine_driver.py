@@ -12,7 +12,7 @@ import pytest
 from engine_world import EngineWorld, small_application
 from world import NS
 
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.evidence.load import load_attempt
 from pytest_sremut.oracles.port import Reading
@@ -22,7 +22,7 @@ from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineWorld]:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     world = EngineWorld(tmp_path / "evidence")
     yield world
     world.stop()
@@ -261,7 +261,7 @@ def wait_for_samples(driver: Any) -> None:
     """Until the sampler has looked twice more: the second look began after we were called."""
     import threading
 
-    sampler = driver._ctx.sampler
+    sampler = driver._samples
     seen = len(sampler.timeline)
     tick = threading.Event()
     for _ in range(400):

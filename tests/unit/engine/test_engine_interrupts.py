@@ -16,7 +16,7 @@ from fake_kube import FakeKube
 from world import NS
 
 from pytest_sremut.engine.run import Driver
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import ClusterError, EvidenceError
 from pytest_sremut.evidence import journal, stream
@@ -31,7 +31,7 @@ STEPS = 12  # points of a run that are tried, spread evenly over all that there 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineWorld]:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     monkeypatch.setattr("pytest_sremut.cluster.waiting._OUTAGE", 0.2)
     world = EngineWorld(tmp_path / "evidence")
     yield world
@@ -121,7 +121,7 @@ def test_an_interrupt_anywhere_is_undone(
     mutant: str,
     place: Callable[[EngineWorld, Counter, pytest.MonkeyPatch], None],
 ) -> None:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     total = counted(place, tmp_path / "whole", mutant, monkeypatch)
     assert total > STEPS
     for number in range(1, total + 1, max(1, total // STEPS)):
@@ -184,7 +184,7 @@ def test_half_an_application_is_taken_away_again(world: EngineWorld) -> None:
 def test_a_disk_that_fills_up_anywhere_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     total = counted(in_each_evidence_write, tmp_path / "whole", "MS-M01", monkeypatch)
     for number in range(1, total + 1, max(1, total // STEPS)):
         world = EngineWorld(tmp_path / f"at-{number}")

@@ -15,7 +15,7 @@ from recovery_world import KilledWorld, Step
 from world import NS
 
 from pytest_sremut.cluster.port import ClusterFacts
-from pytest_sremut.engine.labels import OWNER_LABEL
+from pytest_sremut.engine.own_pods import OWNER_LABEL
 from pytest_sremut.engine.steps.preflight import preflight
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.evidence.load import load_attempt
@@ -50,7 +50,7 @@ def test_a_run_creates_what_the_files_say_and_takes_it_away(world: EngineWorld) 
     driver.state(State.HEALTHY)
     made = world.kube.objects[OURS]
     assert made["data"] == json.loads(CONFIG_MAP)["data"]
-    assert dict(driver._ctx.baseline) == {"media-service": 1, "user-service": 1}
+    assert dict(driver._book.state.baseline) == {"media-service": 1, "user-service": 1}
     creations = [call[1] for call in world.kube.calls if call[0] == "create"]
     assert creations[:5] == ["Namespace", "ConfigMap", "Service", "Deployment", "Deployment"]
     driver.state(State.RESTORED)

@@ -11,8 +11,8 @@ from engine_world import EngineWorld, small_application
 from world import NS
 
 from pytest_sremut.cluster.port import ClusterFacts
-from pytest_sremut.engine.labels import OWNER_LABEL
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.own_pods import OWNER_LABEL
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.steps.preflight import preflight
 from pytest_sremut.engine.stops import RunStoppedError
 
@@ -26,7 +26,7 @@ class ContextWorld(EngineWorld):
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContextWorld]:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     world = ContextWorld(tmp_path)
     yield world
     world.stop()

@@ -8,8 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from pytest_sremut.engine.labels import ROLE_LABEL
-from pytest_sremut.engine.probes import is_probe
+from pytest_sremut.engine.own_pods import ROLE_LABEL, is_probe
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import Study
 

@@ -16,7 +16,7 @@ from fake_kube import FakeKube
 from world import NS
 
 from pytest_sremut.cluster.port import ExecResult, Failed
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.evidence.load import load_attempt
 from pytest_sremut.ground.durable import scrub
@@ -38,7 +38,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineWor
     monkeypatch.setattr(scrub._Known, "values", frozenset())
     monkeypatch.setattr(scrub._Known, "forms", ())
     monkeypatch.setenv("SESSION_SERVICE_TOKEN", KNOWN)
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     world = EngineWorld(tmp_path / "evidence")
     world.hooks.append(lambda what, body: _plant(world.kube, what, body))
     yield world

@@ -14,7 +14,6 @@ from pytest_sremut.study.verdict import ContractVerdict, Outcome, Registration, 
 def world(registration: Registration, not_evaluated: tuple[str, ...]) -> tuple[Any, Any]:
     ctx = SimpleNamespace(
         attempt=SimpleNamespace(identity=SimpleNamespace(registration=registration)),
-        sampler=None,
         protocol=SimpleNamespace(sampler_interval=0.1),
     )
     contract = SimpleNamespace(
@@ -28,7 +27,7 @@ def world(registration: Registration, not_evaluated: tuple[str, ...]) -> tuple[A
 @pytest.mark.parametrize("gate", ["control", "stable_harness"])
 def test_left_out_in_a_sealed_run(gate: str) -> None:
     ctx, notes = world(Registration.SEALED, ("MS-I6",))
-    extra = (Outcome.RESTORATION_FAILURE,) if gate == "control" else ()
+    extra = ((), Outcome.RESTORATION_FAILURE) if gate == "control" else ((),)
     stop = getattr(gates, gate)(ctx, notes, *extra)
     assert stop is not None
     assert stop.outcome is Outcome.PROTOCOL_VIOLATION
@@ -49,5 +48,5 @@ def test_everywhere_else_it_goes_on(
     gate: str, registration: Registration, not_evaluated: tuple[str, ...]
 ) -> None:
     ctx, notes = world(registration, not_evaluated)
-    extra = (Outcome.RESTORATION_FAILURE,) if gate == "control" else ()
+    extra = ((), Outcome.RESTORATION_FAILURE) if gate == "control" else ((),)
     assert getattr(gates, gate)(ctx, notes, *extra) is None

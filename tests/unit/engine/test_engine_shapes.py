@@ -20,9 +20,9 @@ from pytest_sremut.contract.observations import (
     routing_lacks,
 )
 from pytest_sremut.engine.observe.fingerprint import fingerprint
+from pytest_sremut.engine.observe.stability import pod_is_ready
 from pytest_sremut.engine.observe.surroundings import surroundings
 from pytest_sremut.engine.steps.activation import Seen, judge
-from pytest_sremut.engine.steps.deploy import pod_is_ready
 from pytest_sremut.evidence.redaction import redact
 from pytest_sremut.study.names import Criterion
 

@@ -13,7 +13,7 @@ from fake_kube import FakeKube
 
 from pytest_sremut.engine.observe.fingerprint import changes
 from pytest_sremut.engine.observe.surroundings import noted, surroundings
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.study.verdict import State
 
 OURS = "shop"
@@ -152,17 +152,16 @@ def test_what_was_not_read_has_no_digest(world: EngineWorld) -> None:
     for verb in ("get", "list"):
         for kind in ("ConfigMap", "Namespace", "Node", "DaemonSet", "Deployment", "PriorityClass"):
             world.kube.break_always(verb, kind, status=403, reason="Forbidden")
-    context = world.driver("MS-M01")._ctx
-    assert noted(context) == {}  # no preflight, nothing to compare with
-    context.surroundings = surroundings(world.kube, OURS)
-    seen = noted(context)["surroundings"]
+    assert noted(world.kube, OURS, None) == {}  # no preflight, nothing to compare with
+    before = surroundings(world.kube, OURS)
+    seen = noted(world.kube, OURS, before)["surroundings"]
     assert (seen["before"], seen["after"], seen["changes"]) == (None, None, [])
     assert "Node" in seen["unread"]
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineWorld]:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     world = EngineWorld(tmp_path)
     yield world
     world.stop()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_sremut.engine.observe.podclock import PodClock
 from pytest_sremut.engine.observe.windows import TakenWindow, take_window
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.study.verdict import Outcome, State
 from pytest_sremut.workload.report import parse_timestamp
@@ -25,7 +25,7 @@ Change = Callable[[list[bytes]], list[bytes]]
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineWorld]:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     world = EngineWorld(tmp_path)
     yield world
     world.stop()
@@ -33,7 +33,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineWor
 
 def taken(world: EngineWorld, change: Change = lambda lines: lines) -> TakenWindow:
     """A window of three rounds whose log was changed, line by line."""
-    application.deploy(context := world.driver("MS-M01")._ctx)
+    driver = world.driver("MS-M01")
+    deploy.deploy(driver._ctx, None, driver._book)
 
     def hook(what: str, body: object) -> None:
         if what == "create Job":
@@ -42,7 +43,7 @@ def taken(world: EngineWorld, change: Change = lambda lines: lines) -> TakenWind
                 world.kube.log_chunks[key] = [b"".join(change(lines))]
 
     world.hooks.append(hook)
-    return take_window(context, "healthy", rounds=3)
+    return take_window(driver._ctx, "healthy", driver._book, rounds=3)
 
 
 def stopped(world: EngineWorld, change: Change) -> RunStoppedError:

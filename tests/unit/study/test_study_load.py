@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from study_project import CONTRACT, MUTANTS, PREDICTIONS, REPOSITORY, STUDY, Edit
 
-from pytest_sremut.engine.images import PROBE, image_of
+from pytest_sremut.engine.own_pods import PROBE, image_of
 from pytest_sremut.errors import InputError
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import Study

@@ -23,7 +23,7 @@ from api_faults import FaultedWorld, run_to_its_end
 from engine_world import small_application
 
 from pytest_sremut.cluster.lease import Lease
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.errors import SremutError
 from pytest_sremut.evidence.journal import JournalStatus, read_journal
 from pytest_sremut.evidence.root import EvidenceRoot
@@ -107,7 +107,7 @@ class DiskRun:
     """A whole run on a disk that may refuse."""
 
     def __init__(self, directory: Path, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(application, "manifests_of", small_application)
+        patch.setattr(deploy, "manifests_of", small_application)
         self.world = FaultedWorld(directory / "evidence")
         self.lease = Lease.acquire(
             self.world.identity(), holder="test", directory=directory / "leases"

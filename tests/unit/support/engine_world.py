@@ -21,7 +21,7 @@ from world import NS, World, deployment, replica_set
 
 from pytest_sremut.cluster.port import ClusterFacts, ClusterIdentity, KubeApi
 from pytest_sremut.engine.run import Driver
-from pytest_sremut.engine.steps.read import InstrumentSet
+from pytest_sremut.engine.steps.instruments import InstrumentSet
 from pytest_sremut.errors import HarnessError, SremutError
 from pytest_sremut.evidence.identity import AttemptIdentity, file_digests
 from pytest_sremut.evidence.root import EvidenceRoot
@@ -113,7 +113,7 @@ def small_application(_application: str, namespace: str, _image: str) -> list[di
 
 
 class EngineWorld(World):
-    """The cluster, its controllers, its load and probe pods. Satisfies `Cluster`."""
+    """The cluster, its controllers, its load and probe pods. A `Cluster` and a `LeasePort`."""
 
     name = "fake"
     context = "sremut-fake"
@@ -132,7 +132,8 @@ class EngineWorld(World):
             FakeInstrument("in-process", self.kube),
             FakeInstrument("isolated", self.kube),
         ]
-        self.marks: list[str] = []
+        self.marks: list[str] = []  # notes of a dirty cluster, "" for a clean one
+        self.aside = b""
         self.sealed: Mapping[str, Any] | None = None  # what binds attempts of a sealed session
         self._drivers: list[Driver] = []
 
@@ -219,7 +220,7 @@ class EngineWorld(World):
             registration=Registration.EXPLORATORY,
             clock=self.clock,
             progress=lambda text: None,
-            mark=self.marks.append,
+            lease=self,
             **more,
         )
         self._drivers.append(driver)
@@ -228,9 +229,19 @@ class EngineWorld(World):
     def stop(self) -> None:
         """End the threads of drivers that no test brought to their end."""
         for driver in self._drivers:
-            if driver._ctx.sampler is not None:
-                with contextlib.suppress(SremutError):
-                    driver._ctx.sampler.stop()
+            with contextlib.suppress(SremutError):
+                driver._samples.stop()
+
+    # -- LeasePort --------------------------------------------------------------------------
+
+    def mark_dirty(self, note: str) -> None:
+        self.marks.append(note)
+
+    def mark_clean(self) -> None:
+        self.marks.append("")
+
+    def keep_aside(self, body: bytes) -> None:
+        self.aside = body
 
     # -- controllers ------------------------------------------------------------------------
 

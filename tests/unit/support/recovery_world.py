@@ -103,7 +103,6 @@ class KilledWorld(EngineWorld):
         self._mortal: _Mortal | None = None
         super().__init__(directory)
         self.project = project
-        self.aside = b""
         self.prepare: Callable[[Driver], None] = lambda driver: None
 
     @property
@@ -117,7 +116,7 @@ class KilledWorld(EngineWorld):
         for instrument in self.instruments:
             instrument._kube = self._mortal  # type: ignore[assignment]
         with _mortal_disk(switch), contextlib.suppress(KilledError):
-            driver = self.driver(mutant, study=study, keep_aside=self._keep)
+            driver = self.driver(mutant, study=study)
             self.prepare(driver)
             driver.state(State.RESTORED)
         self._mortal = None
@@ -130,9 +129,6 @@ class KilledWorld(EngineWorld):
         """Kill the process now."""
         self._switch.dead = True
         raise KilledError
-
-    def _keep(self, body: bytes) -> None:
-        self.aside = body
 
     def pending(self) -> list[Pending]:
         """What is to be recovered here."""

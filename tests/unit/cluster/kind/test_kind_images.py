@@ -22,7 +22,7 @@ from pytest_sremut.cluster.kind import images
 from pytest_sremut.cluster.kind.commands import Node, nodes_of
 from pytest_sremut.cluster.kind.images import Archive, archive_of, context_of, load
 from pytest_sremut.cluster.kind.tools import KindError, Tools
-from pytest_sremut.engine.images import DEMO, LOAD, PROBE
+from pytest_sremut.engine.own_pods import DEMO, LOAD, PROBE
 from pytest_sremut.errors import UsageError
 
 DEMO_SPEC, LOAD_SPEC, PROBE_SPEC = images.IMAGES

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from engine_world import small_application
 
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "manifests_of", small_application)
+    monkeypatch.setattr(deploy, "manifests_of", small_application)
     monkeypatch.setattr("pytest_sremut.cluster.waiting._OUTAGE", 0.2)

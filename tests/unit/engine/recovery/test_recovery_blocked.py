@@ -15,9 +15,10 @@ from world import NS
 
 from pytest_sremut.cluster.port import ClusterIdentity
 from pytest_sremut.cluster.waiting import wait_for
+from pytest_sremut.engine.faults.benchmark import BenchmarkFault
 from pytest_sremut.engine.recovery import BlockedError, pending_attempts
 from pytest_sremut.engine.run import Driver
-from pytest_sremut.engine.steps import deploy as application
+from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.transitions import Phase
 from pytest_sremut.errors import ClusterUnavailableError, EvidenceError
 from pytest_sremut.evidence.load import load_attempt, load_entry
@@ -195,7 +196,7 @@ def test_leftovers_of_somebody_else_are_named_and_left(
     def hurried(*arguments: Any, timeout: float, **named: Any) -> Any:
         return wait_for(*arguments, timeout=min(timeout, 0.3), **named)
 
-    monkeypatch.setattr(application, "wait_for", hurried)
+    monkeypatch.setattr(deploy, "wait_for", hurried)
     error = blocked(world)
     assert "1 objects are still there: theirs" in error.reason
     assert transitions(world)[-1] == "RECOVERY_BLOCKED"  # nothing is mutated any more
@@ -407,8 +408,7 @@ class Injector:
 
 def test_a_target_that_a_benchmark_put_back_goes_with_the_application(world: KilledWorld) -> None:
     def prepare(driver: Driver) -> None:
-        driver._ctx.protocol = dataclasses.replace(driver._ctx.protocol, fault="sregym:x")
-        driver._ctx.operator = Injector(world, "never")
+        driver._fault = BenchmarkFault("sregym:x", Injector(world, "never"))
         move = driver._move
 
         def then_die(new: Phase, *arguments: Any, **named: Any) -> None:
@@ -430,8 +430,7 @@ def test_a_benchmarks_injector_that_died_with_us(world: KilledWorld, action: str
     """What it did is seen, not asked: it is not run again, the captured body decides."""
 
     def prepare(driver: Driver) -> None:
-        driver._ctx.protocol = dataclasses.replace(driver._ctx.protocol, fault="sregym:x")
-        driver._ctx.operator = Injector(world, action)
+        driver._fault = BenchmarkFault("sregym:x", Injector(world, action))
 
     world.prepare = prepare
     world.run("MS-M01", world.study())

@@ -7,18 +7,23 @@ ends in its preflight, with the outcome and what to pass.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from pytest_sremut.engine.faults.registry import fault_named
+from pytest_sremut.engine.steps.deployer import Deployer
 from pytest_sremut.engine.steps.preflight import PreflightCheck
 from pytest_sremut.errors import HarnessError, UsageError
 from pytest_sremut.oracles.benchmark.deployer import BenchmarkDeployer
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.instruments import InProcess, Instrument, Isolated
 from pytest_sremut.study.names import Instrument as Name
+from pytest_sremut.study.names import plugin_fault
 from pytest_sremut.study.verdict import Outcome
 
 if TYPE_CHECKING:
+    from pytest_sremut.engine.faults.port import Fault, FaultFactory
     from pytest_sremut.study.model import Protocol, Study
 
 __all__ = ["InstrumentSet"]
@@ -34,16 +39,23 @@ class InstrumentSet:
 
     Args:
         instruments: All there are; where left out, those that need no benchmark.
+        faults: Name -> fault, as plugins brought them.
     """
 
-    def __init__(self, instruments: Sequence[Instrument] | None = None) -> None:
+    def __init__(
+        self,
+        instruments: Sequence[Instrument] | None = None,
+        *,
+        faults: Mapping[str, FaultFactory] = MappingProxyType({}),
+    ) -> None:
+        self._faults = faults
         known = (InProcess(), Isolated()) if instruments is None else instruments
         self._known: dict[str, Instrument] = {item.name: item for item in known}
 
     def start(self, study: Study) -> None:
         """Warm up what the study needs and is here; nothing is waited for.
 
-        What is wrong with one is told by `checks`, and by the reading.
+        `checks` and the reading report what is wrong with one.
         """
         for name in _names(study):
             instrument = self._known.get(name)
@@ -70,28 +82,35 @@ class InstrumentSet:
                 )
         if study.needs_benchmark(protocol.profile) and study.benchmark is not None:
             yield self._checkout(study)
+        if plugin_fault(study.fault_of(protocol.profile)):
+            yield self._injecting(study.fault_of(protocol.profile))
         if study.deployer:
             problem = self._deploying(study)
             yield PreflightCheck(
                 name="deployer", holds=not problem, observed=problem or study.application
             )
 
-    def operator(self, fault: str) -> BenchmarkInstrument | None:
-        """The instrument that runs a benchmark's injector; the benchmark's own interpreter first.
+    def fault(self, name: str) -> Fault:
+        """The fault of one attempt, by the study's name for it.
 
-        None where the fault is one of ours or no benchmark is here.
+        A benchmark's injector is run under the benchmark's own interpreter, where that is here.
+
+        Raises:
+            UsageError: No plugin here brings it; `checks` tells so before.
+            HarnessError: The plugin failed to make it.
         """
-        return self._benchmark() if ":" in fault else None
+        return fault_named(name, operator=self._benchmark(), brought=self._faults)
 
-    def deployer(self, study: Study) -> BenchmarkDeployer | None:
-        """What runs the benchmark's deployment of a study's application.
+    def deployer(self, study: Study) -> Deployer | None:
+        """What asks the benchmark to deploy, for one attempt; None where we deploy ourselves."""
+        return Deployer(self._deployment(study)) if study.deployer else None
 
-        None where the application is one of ours or no benchmark is here.
-        """
+    def _deployment(self, study: Study) -> BenchmarkDeployer | None:
+        """What runs the benchmark's deployment; None where no benchmark is here that has one."""
         instrument = self._benchmark()
-        if not study.deployer or study.benchmark is None or instrument is None:
+        if study.benchmark is None or instrument is None:
             return None
-        with contextlib.suppress(UsageError):  # told by `checks`
+        with contextlib.suppress(UsageError):  # `checks` reports it
             return instrument.deployer(study.benchmark.name)
         return None
 
@@ -112,9 +131,17 @@ class InstrumentSet:
         found = (self._known.get(name.value) for name in (Name.PINNED, Name.OWN))
         return next((item for item in found if isinstance(item, BenchmarkInstrument)), None)
 
+    def _injecting(self, name: str) -> PreflightCheck:
+        """Whether the plugin that brings the fault is here."""
+        try:
+            self.fault(name)
+        except (UsageError, HarnessError) as error:
+            return PreflightCheck(name="fault", holds=False, observed=str(error))
+        return PreflightCheck(name="fault", holds=True, observed=name)
+
     def _deploying(self, study: Study) -> str:
         """Why the benchmark cannot deploy here; empty where nothing speaks against it."""
-        deployer = self.deployer(study)
+        deployer = self._deployment(study)
         if deployer is None or study.benchmark is None:
             return f"no benchmark is here that deploys {study.application}; pass {_PASS['own']}"
         try:

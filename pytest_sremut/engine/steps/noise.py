@@ -8,11 +8,12 @@ addresses and ages change what a grader says, not whether it sees a pod that is 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pytest_sremut.cluster.port import ObjectRef
-from pytest_sremut.engine.guard import Captured, OperationKind
-from pytest_sremut.engine.steps.deploy import listed, pod_is_ready, stable
+from pytest_sremut.engine.journal_ops import Captured, OperationKind
+from pytest_sremut.engine.observe.stability import listed, pod_is_ready, stable
 
 if TYPE_CHECKING:
     from pytest_sremut.engine.state import RunContext
@@ -21,8 +22,17 @@ if TYPE_CHECKING:
 __all__ = ["make_noise"]
 
 
-def make_noise(ctx: RunContext, state: State) -> list[str]:
-    """Kill as many pods as the profile says, wait until all are ready; their names."""
+def make_noise(ctx: RunContext, state: State, baseline: Mapping[str, int]) -> list[str]:
+    """Kill as many pods as the profile says, and wait until all are ready.
+
+    Args:
+        ctx: The run.
+        state: Which state was just entered; part of the seed.
+        baseline: Deployment -> replicas that are waited for.
+
+    Returns:
+        Names of the killed pods.
+    """
     count = ctx.protocol.chaos_kills
     if not count:
         return []
@@ -42,5 +52,5 @@ def make_noise(ctx: RunContext, state: State) -> list[str]:
         for name in chosen
     ]
     ctx.guard.delete(OperationKind.KILL_PODS, pods)
-    stable(ctx, ctx.baseline, gone=[pod.uid for pod in pods], timeout=ctx.protocol.stable_timeout)
+    stable(ctx, baseline, gone=[pod.uid for pod in pods], timeout=ctx.protocol.stable_timeout)
     return chosen

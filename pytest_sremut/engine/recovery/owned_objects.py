@@ -1,21 +1,23 @@
-"""What of a dead run's objects is there now, and the run's context made anew from its journal."""
+"""Which of a dead run's objects are there now: the run's state, made anew from its journal."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.cluster.port import Absent, Failed, Present
-from pytest_sremut.engine.faults import deployer
-from pytest_sremut.engine.faults import writes as fault
 from pytest_sremut.engine.faults.benchmark import as_applied
+from pytest_sremut.engine.faults.writes import target_ref
 from pytest_sremut.engine.journal_ops import Captured, OperationKind, captured
 from pytest_sremut.engine.reconciliation import made_by
-from pytest_sremut.engine.recovery.rebuild import Creation, RunState
+from pytest_sremut.engine.recovery.rebuild import Creation, Journaled
 from pytest_sremut.engine.recovery.stops import BlockedError
+from pytest_sremut.engine.state import RunState
 from pytest_sremut.engine.steps.capture import CapturedTarget, restorable
-from pytest_sremut.engine.steps.read import abandoned_probes
+from pytest_sremut.engine.steps.deployer import there as deployed_there
+from pytest_sremut.engine.steps.restore import abandoned_probes
 from pytest_sremut.errors import ClusterUnavailableError
 from pytest_sremut.ground.formats.canonical import sha256
 
@@ -55,10 +57,14 @@ def captured_body(target: CapturedTarget, directory: Path, aside: bytes) -> Mapp
     )
 
 
-def gather(ctx: RunContext, state: RunState) -> None:
-    """Fill the context with what this run created and what of it is there, by UID."""
+def gather(ctx: RunContext, journaled: Journaled) -> RunState:
+    """What this run created and what of it is there, by UID.
+
+    Raises:
+        BlockedError: A benchmark was interrupted while it deployed.
+    """
     there: dict[str, Mapping[str, Any]] = {}
-    creations = [item for item in state.creations if item.operation.kind in _OURS]
+    creations = [item for item in journaled.creations if item.operation.kind in _OURS]
     for kind in dict.fromkeys(item.call.ref.kind for item in creations):
         listing = ctx.api.list(kind, ctx.namespace)
         if isinstance(listing, Failed):
@@ -66,49 +72,62 @@ def gather(ctx: RunContext, state: RunState) -> None:
                 str(listing), status=listing.status, reason=listing.reason
             )
         there |= {item["metadata"]["uid"]: {"kind": kind, **item} for item in listing.items}
-    for creation in creations:
-        for body in _mine(creation, there):
-            _take(ctx, creation.operation.kind, captured(body))
-    _gather_deployed(ctx, state)
-    if ctx.application or state.operations:
-        known = {item.uid for item in ctx.temporary}
-        ctx.temporary += [pod for pod in abandoned_probes(ctx) if pod.uid not in known]
+    found = [
+        (creation.operation.kind, captured(body))
+        for creation in creations
+        for body in _mine(creation, there)
+    ]
+    application = tuple(item for kind, item in found if kind in _APPLICATION)
+    application += _deployed(ctx, journaled, application)
+    temporary = tuple(item for kind, item in found if kind is OperationKind.CREATE_OWN_POD)
+    if application or journaled.operations:
+        temporary += abandoned_probes(ctx, temporary)
+    return RunState(
+        application=application,
+        mutants=tuple(item for kind, item in found if kind is OperationKind.CREATE_MUTANT),
+        temporary=temporary,
+    )
 
 
-def _gather_deployed(ctx: RunContext, state: RunState) -> None:
-    """What a benchmark deployed, by the UIDs that were noted when it had.
+def _deployed(
+    ctx: RunContext, journaled: Journaled, application: tuple[Captured, ...]
+) -> tuple[Captured, ...]:
+    """What a benchmark deployed, by the UIDs that were noted when it had, less the `application`.
 
     Raises:
         BlockedError: It was interrupted, and the namespace is not empty: what it made cannot be
             told from what others made.
     """
-    for operation in state.operations:
+    known = {item.uid for item in application}
+    found: list[Captured] = []
+    for operation in journaled.operations:
         if operation.kind is not OperationKind.BENCHMARK_DEPLOY:
             continue
-        there = {item.uid: item for item in deployer.there(ctx)}
-        known = {item.uid for item in ctx.application}
-        effects = state.effects.get(operation.id, ())
+        there = {item.uid: item for item in deployed_there(ctx)}
+        effects = journaled.effects.get(operation.id, ())
         # A receipt that was written by looking names the target, and nothing else.
         if effects and not any("conclusion" in effect for effect in effects):
-            noted = {str(effect.get("uid", "")) for effect in effects}
-            ctx.application += [there[uid] for uid in sorted(noted & there.keys() - known)]
+            recorded = {str(effect.get("uid", "")) for effect in effects}
+            found += [there[uid] for uid in sorted(recorded & there.keys() - known)]
+            known |= recorded
             continue
         # Of these the preflight had found none.
-        foreign = [
+        unknown = [
             item
             for item in there.values()
             if item.ref.kind in {"Deployment", "Service"} and item.uid not in known
         ]
-        if foreign:
+        if unknown:
             raise BlockedError(
                 f"the benchmark was interrupted while it deployed {ctx.study.application}: what it "
                 "made cannot be told from what others made",
                 look=(
-                    *(f"object: {item.ref}, UID {item.uid}" for item in foreign[:_SHOWN]),
-                    f"{len(foreign)} objects in namespace {ctx.namespace}: take away what is the "
+                    *(f"object: {item.ref}, UID {item.uid}" for item in unknown[:_SHOWN]),
+                    f"{len(unknown)} objects in namespace {ctx.namespace}: take away what is the "
                     "benchmark's, by its own means, and recover again",
                 ),
             )
+    return tuple(found)
 
 
 def _mine(
@@ -126,48 +145,48 @@ def _mine(
             yield body
 
 
-def _take(ctx: RunContext, kind: OperationKind, item: Captured) -> None:
-    if kind in _APPLICATION:
-        ctx.application.append(item)
-    elif kind is OperationKind.CREATE_MUTANT:
-        ctx.mutant_objects.append(item)
-    elif kind is OperationKind.CREATE_OWN_POD:
-        ctx.temporary.append(item)
+def settle_target(
+    ctx: RunContext, journaled: Journaled, state: RunState, directory: Path, aside: bytes
+) -> RunState:
+    """Say what the target is: what is there, where it is ours; else the captured body.
 
+    Args:
+        ctx: The recovery's context.
+        journaled: What the journal says.
+        state: What `gather` found.
+        directory: Of the attempt.
+        aside: The whole captured body, where the dead process kept it aside; else empty.
 
-def settle_target(ctx: RunContext, state: RunState, directory: Path, aside: bytes) -> None:
-    """Say what the target is: what stands there, where it is ours; else the captured body.
+    Returns:
+        `state` with the target and the baseline.
 
     Raises:
-        BlockedError: What stands under its name is neither the captured object nor ours.
+        BlockedError: What has its name is neither the captured object nor ours.
     """
-    target = state.target
+    target = journaled.target
     if target is None:
-        if state.mutated:
+        if journaled.mutated:
             raise BlockedError("the journal says that the fault was injected, and not what into")
-        return
-    ctx.baseline = dict(target.baseline)
-    ref = fault.target_ref(ctx)
+        return state
+    state = replace(state, baseline=dict(target.baseline))
+    ref = target_ref(ctx)
     if ref != target.object.ref:
         raise BlockedError(f"the study's target is {ref}, what was captured {target.object.ref}")
     found = ctx.api.get(ref)
     if isinstance(found, Failed):
         raise ClusterUnavailableError(str(found), status=found.status, reason=found.reason)
-    if not state.mutated:  # nothing is put back, so the body is not asked for
-        if isinstance(found, Present) and found.body["metadata"]["uid"] in _put_back_by_them(state):
-            ctx.application.append(captured(found.body))
-        return
+    if not journaled.mutated:  # nothing is put back, so the body is not asked for
+        theirs = _put_back_by_benchmark(journaled)
+        if isinstance(found, Present) and found.body["metadata"]["uid"] in theirs:
+            return _with_target(state, found.body)
+        return state
     body = captured_body(target, directory, aside)
     whole = {**body, "metadata": {**body["metadata"], "uid": target.object.uid}}
-    mutants = {item.uid for item in ctx.mutant_objects}
+    mutants = {item.uid for item in state.mutants}
     if isinstance(found, Absent) or found.body["metadata"]["uid"] in mutants:
-        ctx.target = whole
-        return
-    if _is_ours(ctx, state, target, found, whole):
-        ctx.target = found.body
-        if all(item.uid != found.body["metadata"]["uid"] for item in ctx.application):
-            ctx.application.append(captured(found.body))
-        return
+        return replace(state, target=whole)
+    if _is_ours(journaled, state, target, found, whole):
+        return _with_target(state, found.body)
     raise BlockedError(
         f"{ref} is neither the captured object nor the mutant: an unexpected object is never "
         "overwritten",
@@ -182,7 +201,15 @@ def settle_target(ctx: RunContext, state: RunState, directory: Path, aside: byte
     )
 
 
-def _put_back_by_them(state: RunState) -> set[str]:
+def _with_target(state: RunState, body: Mapping[str, Any]) -> RunState:
+    """The state with this object as the target, and as a part of the application."""
+    target = captured(body)
+    known = any(item.uid == target.uid for item in state.application)
+    more = () if known else (target,)
+    return replace(state, target=body, application=(*state.application, *more))
+
+
+def _put_back_by_benchmark(state: Journaled) -> set[str]:
     """UIDs of targets that a benchmark's own recovery made, as receipts saw them."""
     return {
         str(effect.get("uid", ""))
@@ -193,7 +220,7 @@ def _put_back_by_them(state: RunState) -> set[str]:
 
 
 def _is_ours(
-    ctx: RunContext,
+    journaled: Journaled,
     state: RunState,
     target: CapturedTarget,
     found: Present,
@@ -201,7 +228,7 @@ def _is_ours(
 ) -> bool:
     """The captured object itself, one that we put back, or one that a benchmark put back."""
     uid = found.body["metadata"]["uid"]
-    if uid == target.object.uid or any(item.uid == uid for item in ctx.application):
+    if uid == target.object.uid or any(item.uid == uid for item in state.application):
         return True
-    recovered = any(item.kind is OperationKind.BENCHMARK_RECOVER for item in state.operations)
+    recovered = any(item.kind is OperationKind.BENCHMARK_RECOVER for item in journaled.operations)
     return recovered and as_applied(found.body) == as_applied(whole)
