@@ -61,8 +61,6 @@ class Reason(StrEnum):
     """The registry's entry could not be followed to a problem class."""
     UNRESOLVED_DISPATCH = "unresolved-dispatch"
     """A method chosen by name at run time; the name is not determined."""
-    UNRESOLVED_CALL = "unresolved-call"
-    """The thing called is not determined."""
     EXTERNAL_CALL = "external-call"
     """A library about which the rules say nothing."""
     OPAQUE_COMMAND = "opaque-command"

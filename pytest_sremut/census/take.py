@@ -13,14 +13,15 @@ from pathlib import Path
 
 from pytest_sremut.census.finders.graph import graph_findings
 from pytest_sremut.census.finders.source import baseline_users, oracle_modules, source_findings
-from pytest_sremut.census.interpreter.attributes import mro_of
-from pytest_sremut.census.interpreter.values import Dict, Inst, ListV
+from pytest_sremut.census.interpreter.classes import mro_of
+from pytest_sremut.census.interpreter.values import Inst
 from pytest_sremut.census.judge.overrides import Overrides, apply_overrides
 from pytest_sremut.census.layout import Layout, find_layout
 from pytest_sremut.census.model import Census, Finding
 from pytest_sremut.census.rules import Rules, shipped_rules
 from pytest_sremut.census.source import SourceTree
-from pytest_sremut.census.survey import Followed, Survey
+from pytest_sremut.census.survey.details import children_of
+from pytest_sremut.census.survey.survey import Followed, Survey
 from pytest_sremut.errors import InputError, SremutError
 
 __all__ = ["Taken", "take_census"]
@@ -121,13 +122,9 @@ def _with_problems(
 def _instances(oracle: Inst | None, children: str, depth: int) -> list[Inst]:
     if oracle is None or depth > 4:
         return []
-    below = oracle.attrs.get(children)
-    items = list(below.entries.values()) if isinstance(below, Dict) else []
-    items = below.items if isinstance(below, ListV) else items
     inner = [
         one
-        for item in items
-        if isinstance(item, Inst)
+        for item in children_of(oracle, children)
         for one in _instances(item, children, depth + 1)
     ]
     return [oracle, *inner]

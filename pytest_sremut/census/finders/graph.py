@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_sremut.census.model import Channel, Direction, Effect, Finding, Place
 from pytest_sremut.census.source import SourceTree
-from pytest_sremut.census.survey import Followed
+from pytest_sremut.census.survey.survey import Followed
 
 __all__ = ["enclosing", "graph_findings", "missing_attributes"]
 

@@ -11,11 +11,10 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from pytest_sremut.census.model import Place
-    from pytest_sremut.census.source import Module
+from pytest_sremut.census.model import Place
+from pytest_sremut.census.source import Module
 
 __all__ = [
     "HOLE",
@@ -42,9 +41,7 @@ __all__ = [
     "camel",
     "copied",
     "hole",
-    "is_text",
     "join",
-    "known_text",
 ]
 
 HOLE: Final = re.compile(r"⟦[^⟦⟧]*⟧")
@@ -113,7 +110,6 @@ class ModuleV(Value):
 
     module: Module
     names: dict[str, Value] = field(default_factory=dict)
-    is_running: bool = False
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -236,19 +232,6 @@ class Unknown(Value):
 def hole(text: str) -> str:
     """A hole named after the expression it stands for."""
     return "⟦" + re.sub(r"[^\w.\-\[\]]+", "_", text)[:48] + "⟧"
-
-
-def is_text(value: Value) -> bool:
-    return isinstance(value, Const) and isinstance(value.value, str)
-
-
-def known_text(value: Value) -> str | None:
-    """The text, when it is known in full."""
-    if isinstance(value, PathV):
-        return None if HOLE.search(value.text) else value.text
-    if isinstance(value, Const) and isinstance(value.value, str) and not HOLE.search(value.value):
-        return value.value
-    return None
 
 
 def camel(name: str) -> str:

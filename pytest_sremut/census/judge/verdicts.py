@@ -194,15 +194,20 @@ def _sees(
             return "own-status"
     if look.kind in entry.get("derived", ()):
         return "derived-kind"
-    if entry.get("stops") and _reads_status(look):
-        for one in around.recycles:
-            near = same_scope(one.namespace, look.namespace) and not one.settled
-            if near and one.kind == look.kind:
-                return "recycled-status"
+    if entry.get("stops") and _reads_status(look) and _is_recycled(look, around.recycles):
+        return "recycled-status"
     is_down = change.kind in around.workloads and look.kind == "Pod"
     if is_down and around.has_window and entry.get("status") and _reads_status(look):
         return "watched-pods" if _lasts(change, entry) else ""
     return ""
+
+
+def _is_recycled(look: Observation, recycles: Sequence[Recycle]) -> bool:
+    """Whether the injector restarted what is looked at, and did not wait for it afterwards."""
+    return any(
+        one.kind == look.kind and not one.settled and same_scope(one.namespace, look.namespace)
+        for one in recycles
+    )
 
 
 def _lasts(change: Perturbation, entry: Mapping[str, Any]) -> bool:

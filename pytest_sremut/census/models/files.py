@@ -1,17 +1,14 @@
 """Files that the benchmark reads from its own checkout, and files it writes while it runs.
 
-A file of the checkout is read as text and parsed as data. What is written exists only here, by
-its path: `yaml.dump(deployment, f)` and a later `kubectl apply -f` then meet.
+A file of the checkout is read as text and parsed as data. A file that the benchmark writes is kept
+here under its path only. So `kubectl apply -f` finds what `yaml.dump(deployment, f)` wrote before.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-import yaml
-
+from pytest_sremut.census.interpreter.bodies import documents
 from pytest_sremut.census.interpreter.machine import Machine
+from pytest_sremut.census.interpreter.texts import constant
 from pytest_sremut.census.interpreter.values import (
     HOLE,
     Const,
@@ -27,9 +24,7 @@ from pytest_sremut.census.interpreter.values import (
     join,
 )
 
-__all__ = ["documents", "dump", "load", "open_file", "plain_path", "read_file", "write_file"]
-
-_MAX_DATA = 2 * 1024 * 1024
+__all__ = ["dump", "load", "open_file", "plain_path", "read_file", "write_file"]
 
 
 def plain_path(value: Value) -> str:
@@ -92,7 +87,6 @@ def open_file(m: Machine, value: Value) -> Value:
 
 def load(m: Machine, value: Value) -> Value:
     """`json.loads`, `json.load`, `yaml.safe_load` of text or of a file object."""
-    from pytest_sremut.census.interpreter.texts import constant
 
     if isinstance(value, Rec) and "__path__" in value.attrs:
         value = read_file(m, plain_path(value.attrs["__path__"]))
@@ -108,20 +102,6 @@ def load(m: Machine, value: Value) -> Value:
         if parsed:
             return ListV([constant(one) for one in parsed])
     return Unknown("data")
-
-
-def documents(text: str) -> list[Any]:
-    """The documents of a JSON or YAML text; holes stay as text. Empty when it is neither."""
-    if len(text) > _MAX_DATA:
-        return []
-    try:
-        return [json.loads(text)]
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return [one for one in yaml.safe_load_all(text) if one is not None]
-    except (yaml.YAMLError, ValueError, RecursionError, AttributeError, TypeError):
-        return []
 
 
 def dump(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -1,6 +1,6 @@
-"""Functional signals: what running a program in a pod, or asking an address, looks at or changes.
+"""Functional signals: what a program in a pod, or a request to an address, reads or changes.
 
-Which program means which channel, and which programs only look, is rule data.
+The rules say which program uses which channel, and which programs only read.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from pytest_sremut.census.interpreter.machine import Machine
+from pytest_sremut.census.interpreter.texts import as_text
 from pytest_sremut.census.interpreter.values import Const, Dict, ListV, OneOf, Unknown, Value, hole
 from pytest_sremut.census.model import Reason
 from pytest_sremut.census.models.shell import Line, parse
@@ -28,7 +29,6 @@ def endpoint(m: Machine, url: str, *, program: str, method: str = "get", where: 
 
 def tokens_of(value: Value) -> list[str] | str | None:
     """A command as words, as one shell text, or None when it is not determined."""
-    from pytest_sremut.census.interpreter.texts import as_text
 
     if isinstance(value, ListV):
         words = [as_text(item) or hole("word") for item in value.items]
@@ -114,29 +114,32 @@ def probe_in_body(m: Machine, body: Value, namespace: str, name: str) -> None:
 def _commands(value: Value, depth: int) -> list[Value]:
     if depth > 12:
         return []
-    found: list[Value] = []
+    inner: list[Value] = []
     if isinstance(value, Dict):
-        command, args = value.entries.get("command"), value.entries.get("args")
-        parts = [one for one in (command, args) if isinstance(one, ListV)]
-        if parts and not isinstance(command, ListV):
-            parts.insert(0, ListV([Const(_entrypoint(value.entries.get("image")))]))
-        if parts:
-            found.append(ListV([item for part in parts for item in part.items]))
-        for key, item in value.entries.items():
-            if key not in {"command", "args"}:
-                found += _commands(item, depth + 1)
+        inner = [item for key, item in value.entries.items() if key not in {"command", "args"}]
     elif isinstance(value, ListV):
-        for item in value.items:
-            found += _commands(item, depth + 1)
+        inner = value.items
     elif isinstance(value, OneOf):
-        for item in value.options:
-            found += _commands(item, depth + 1)
+        inner = value.options
+    found = _own_command(value) if isinstance(value, Dict) else []
+    for item in inner:
+        found += _commands(item, depth + 1)
     return found
+
+
+def _own_command(value: Dict) -> list[Value]:
+    """The command line of a container with its arguments; empty when it has neither."""
+    command, args = value.entries.get("command"), value.entries.get("args")
+    parts = [one for one in (command, args) if isinstance(one, ListV)]
+    if not parts:
+        return []
+    if not isinstance(command, ListV):
+        parts.insert(0, ListV([Const(_entrypoint(value.entries.get("image")))]))
+    return [ListV([item for part in parts for item in part.items])]
 
 
 def _entrypoint(image: Value | None) -> str:
     """What an image without a command runs: named after the image itself."""
-    from pytest_sremut.census.interpreter.texts import as_text
 
     text = (as_text(image) if image is not None else None) or hole("image")
     return text.rpartition("/")[2].partition(":")[0]
