@@ -1,7 +1,6 @@
 """Taking a census: from a checkout's directory to rows and findings.
 
-Completeness is checked here: the ids of the registry and the ids of the rows are the same set, or
-there is no census.
+Completeness is checked: without exactly one row for every id of the registry there is no census.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ def take_census(
     Args:
         root: The checkout's directory; read only, and only as text.
         layouts: Layouts that plugins offer.
-        pairs: Proposed pairings (problem id, oracle class) to look at as well: their findings are
-            added, their rows are not.
+        pairs: Proposed pairings (problem id, oracle class). Their findings are added to the census,
+            their rows are not.
         overrides: Verdicts by hand.
-        rules: Other rule data than the shipped.
+        rules: Rule data instead of the shipped ones.
 
     Raises:
         InputError: No registry, an unknown id or class in a pairing, a stale override.
@@ -131,7 +130,7 @@ def _instances(oracle: Inst | None, children: str, depth: int) -> list[Inst]:
 
 
 def _commit(root: Path) -> str:
-    """The checked-out commit, read from the repository's files; empty when there is none."""
+    """The checked-out commit, from the repository's files; empty if there is none."""
     try:
         head = (root / ".git" / "HEAD").read_text(encoding="ascii").strip()
         if head.startswith("ref: "):

@@ -44,7 +44,7 @@ _HARMLESS_BASES = frozenset({"ABC", "Protocol", "Generic", "object", "NamedTuple
 
 
 def _bind(m: Machine, value: Value, self: Value) -> Value:
-    """What reading a class attribute through an instance gives."""
+    """The value of a class attribute that is read through an instance."""
     if isinstance(value, Func):
         if value.kind == "static":
             return value

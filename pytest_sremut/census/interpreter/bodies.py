@@ -170,7 +170,7 @@ def json_pointer(pointer: str) -> str:
 
 
 def manifests(value: Value) -> list[tuple[str, str, str, tuple[str, ...]]]:
-    """(kind, namespace, name, fields) of each object in a manifest; empty when it is not known."""
+    """(kind, namespace, name, fields) of each object in a manifest; empty if not known."""
     if isinstance(value, KObj):
         root = value.root
         return [(root.kind, root.namespace, root.name, body_fields(value))]
@@ -209,7 +209,7 @@ def _name_of(meta: Value | None, key: str) -> str:
 
 
 def kind_of_body(value: Value) -> str:
-    """The kind a body says it is: its `kind`, or the client class that made it (`V1Service`)."""
+    """The kind of a body: its `kind`, or the client class that made it (`V1Service`)."""
     if isinstance(value, Dict):
         kind = value.entries.get("kind")
         if isinstance(kind, Const) and isinstance(kind.value, str):

@@ -1,4 +1,4 @@
-"""Branches: `if`, `try`, `match`. After a test that is not decided, names hold what either left."""
+"""Branches: `if`, `try`, `match`. An undecided test leaves every name with the values of all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def restore(frame: Frame, names: dict[str, Value]) -> None:
 
 
 def joined(scopes: list[dict[str, Value]]) -> dict[str, Value]:
-    """The names of any of several scopes, each with all its possible values."""
+    """The names of several scopes, each with all its possible values."""
     if len(scopes) == 1:
         return scopes[0]
     result: dict[str, Value] = {}
@@ -33,7 +33,7 @@ def joined(scopes: list[dict[str, Value]]) -> dict[str, Value]:
 
 
 def follow_if(m: Machine, node: ast.If, frame: Frame) -> End:
-    """An `if`: one branch when the test is decided, else both."""
+    """An `if`: one branch if the test is decided, otherwise both."""
     holds = truth(evaluate(m, node.test, frame))
     if holds is not None:
         return run_block(m, node.body if holds else node.orelse, frame)
@@ -41,7 +41,7 @@ def follow_if(m: Machine, node: ast.If, frame: Frame) -> End:
 
 
 def _either(m: Machine, bodies: list[list[ast.stmt]], frame: Frame) -> End:
-    """Follow each of several blocks from the same start, then join."""
+    """Follow each of several blocks from the same start, and join what they leave."""
     before = dict(frame.scope)
     left: list[dict[str, Value]] = []
     ends: list[End] = []

@@ -1,7 +1,7 @@
 """Calls: evaluating and binding arguments, following functions of the benchmark.
 
-A function is entered at most twice on one stack, and never deeper than a bound. A recursion that
-goes on gives an unknown value.
+A function is entered at most twice on one stack, and the stack has a bound. A call beyond that
+gives an unknown value.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def define(m: Machine, func: Func, frame: Frame) -> Func:
 
 
 def _bind(func: Func, args: list[Value], kwargs: dict[str, Value], frame: Frame) -> None:
-    """Parameters from arguments."""
+    """Bind the parameters to the arguments."""
     spec = func.node.args
     names = [arg.arg for arg in (*spec.posonlyargs, *spec.args)]
     rest = dict(kwargs)

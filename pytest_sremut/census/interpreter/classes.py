@@ -13,7 +13,7 @@ _ENUMS = frozenset({"Enum", "StrEnum", "IntEnum", "Flag"})
 
 
 def _bases_of(m: Machine, cls: ClassV) -> list[Value]:
-    """The values of a class's bases, external ones noted on the class."""
+    """The values of a class's bases. The external ones are recorded in `foreign`."""
     if cls.bases is None:
         cls.bases = []
         frame = Frame(module=cls.module, scope=Scope(cls.scope), line=cls.node.lineno)
@@ -36,7 +36,7 @@ def _bases_of(m: Machine, cls: ClassV) -> list[Value]:
 def mro_of(m: Machine, cls: ClassV) -> list[ClassV]:
     """Python's method resolution order (C3); bases that make a cycle are cut."""
     if cls.mro is None:
-        cls.mro = [cls]  # a cycle finds at least this
+        cls.mro = [cls]  # what a cycle of bases finds
         lists = []
         direct = [base for base in _bases_of(m, cls) if isinstance(base, ClassV)]
         for base in direct:
@@ -49,7 +49,7 @@ def mro_of(m: Machine, cls: ClassV) -> list[ClassV]:
                 if not any(candidate in one[1:] for one in lists):
                     break
             else:
-                candidate = lists[0][0]  # inconsistent: Python would refuse; keep going
+                candidate = lists[0][0]  # inconsistent bases: Python would refuse them
             if candidate not in order:
                 order.append(candidate)
             lists = [[item for item in one if item is not candidate] for one in lists]
@@ -79,7 +79,7 @@ def class_attrs(m: Machine, cls: ClassV) -> dict[str, Value]:
 def find_in_class(
     m: Machine, cls: ClassV, name: str, after: ClassV | None = None
 ) -> tuple[ClassV, Value] | None:
-    """The first class in order (after `after`) that binds the name, with what it binds."""
+    """The first class in the order, after `after`, that binds the name; and the value."""
     order = mro_of(m, cls)
     if after is not None and after in order:
         order = order[order.index(after) + 1 :]

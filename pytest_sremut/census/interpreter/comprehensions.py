@@ -16,7 +16,7 @@ Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 def comprehension(m: Machine, node: Comprehension, frame: Frame) -> Value:
-    """What a comprehension makes; open when it is not known to be all."""
+    """The result of a comprehension; open if there may be more items."""
     inner = Frame(
         module=frame.module,
         scope=Scope(frame.scope),
@@ -55,7 +55,7 @@ def _turns(m: Machine, node: Comprehension, index: int, frame: Frame, result: Li
 
 
 def _holds(m: Machine, tests: list[ast.expr], frame: Frame) -> bool | None:
-    """Whether all tests hold; None when that is not known. Every test is followed."""
+    """Whether all tests hold; None if that is not known. Every test is followed."""
     found = [truth(evaluate(m, test, frame)) for test in tests]
     if False in found:
         return False

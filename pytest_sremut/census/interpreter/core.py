@@ -16,7 +16,7 @@ __all__ = ["call", "evaluate", "get_attr", "run_block"]
 
 
 def evaluate(m: Machine, node: ast.expr | None, frame: Frame) -> Value:
-    """The value of an expression; None for a missing one, as Python's `return` means it."""
+    """The value of an expression. A missing one is None, as in `return`."""
     if node is None:
         return Const(None)
     handler = m.language.expressions.get(type(node))

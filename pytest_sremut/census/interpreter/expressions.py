@@ -80,7 +80,7 @@ def _formatted(m: Machine, value: Value, node: ast.FormattedValue) -> str:
 
 
 def _binary(m: Machine, node: ast.BinOp, frame: Frame) -> Value:
-    # A long chain `a + b + c + …` nests to the left: follow it without recursion.
+    # A long chain `a + b + c + …` nests to the left, so it is followed without recursion.
     chain: list[ast.BinOp] = []
     left: ast.expr = node
     while isinstance(left, ast.BinOp):

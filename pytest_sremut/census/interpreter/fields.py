@@ -1,4 +1,4 @@
-"""Fields of Kubernetes objects that were read: each look at one, and each change, is recorded."""
+"""Fields of Kubernetes objects that were read: every read and every change is recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["field_of", "write_field"]
 
 
 def field_of(m: Machine, value: KObj, name: str) -> KObj:
-    """A field below, and the note that it was read."""
+    """The field of that name below an object. Records that it was read."""
     base = "" if value.path == "[]" else value.path
     path = f"{base}[]" if name == "[]" else (f"{base}.{name}" if base else name)
     root = value.root

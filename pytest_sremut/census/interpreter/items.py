@@ -35,7 +35,7 @@ MAX_ITEMS: Final = 48
 
 
 def truth(value: Value) -> bool | None:
-    """Whether a test holds; None when that is not determined."""
+    """Whether a test holds; None if that is not known."""
     match value:
         case Const(value=raw):
             if isinstance(raw, str) and HOLE.search(raw):
@@ -132,7 +132,7 @@ def _has_hole(key: Any) -> bool:
 
 
 def iterate(m: Machine, value: Value) -> tuple[list[Value], bool]:
-    """The items of a value, and whether they are known to be all."""
+    """The known items of a value, and whether there are no others."""
     match value:
         case ListV(items=items, is_open=is_open):
             known = items[:MAX_ITEMS]

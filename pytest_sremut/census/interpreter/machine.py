@@ -83,7 +83,7 @@ class Frame:
     yields: list[Value] = field(default_factory=list)
     outer_names: set[str] = field(default_factory=set)  # global and nonlocal
     exits: list[list[dict[str, Value]]] = field(default_factory=list)  # of the loops around
-    handlers: int = 0  # how many exception handlers surround the call
+    handlers: int = 0  # the number of exception handlers around the call
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Machine:
     stack: list[Frame] = field(default_factory=list)
     modules: dict[str, ModuleV] = field(default_factory=dict)
     files: dict[str, Value] = field(default_factory=dict)  # written during interpretation, by path
-    may: int = 0  # how many undecided branches we are inside
+    may: int = 0  # the number of undecided branches around
     handlers: int = 0
     tries: int = 0
     sleeps: int = 0
@@ -312,7 +312,7 @@ class Machine:
 
 
 def _members(value: Value) -> list[Value]:
-    """The value, or the items of a list or the alternatives it may be."""
+    """The value itself, the items of a list, or the alternatives."""
     if isinstance(value, ListV):
         return [one for item in value.items for one in _members(item)]
     if isinstance(value, OneOf):

@@ -11,7 +11,7 @@ __all__ = ["load_module", "resolve"]
 
 
 def load_module(m: Machine, name: str) -> ModuleV | None:
-    """The module of that dotted name, its top level followed; None if it has no readable file."""
+    """The module of that dotted name, its top level followed; None without a readable file."""
     if name in m.modules:
         return m.modules[name]
     module = m.tree.module(name)

@@ -1,4 +1,4 @@
-"""Binary operators on partly known values: texts grow with their holes, numbers stay small."""
+"""Binary operators on partly known values. Texts keep their holes, and numbers stay small."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 
 def combine(node: ast.BinOp, left: Value, right: Value) -> Value:
-    """The value of a binary operation: unknown, or a text with holes, when a side is unknown."""
+    """The value of a binary operation: unknown, or a text with holes, if a side is unknown."""
     if isinstance(node.op, ast.Div) and isinstance(left, PathV):
         text = as_text(right)
         below = hole(ast.unparse(node.right)) if text is None else text
@@ -49,7 +49,7 @@ def combine(node: ast.BinOp, left: Value, right: Value) -> Value:
 
 
 def _added(node: ast.BinOp, left: Value, right: Value) -> Value | None:
-    """The sum when a list, or exactly one text, is a side; None otherwise."""
+    """The sum if a side is a list, or exactly one side is a text; None otherwise."""
     if isinstance(left, ListV):
         if isinstance(right, ListV):
             return ListV([*left.items, *right.items], left.is_open or right.is_open)
@@ -67,7 +67,7 @@ def _shown(value: Value, node: ast.expr) -> str:
 
 
 def _computed(op: ast.operator, left: Const, right: Const) -> Any:
-    """What Python computes; None when it refuses or the result could be huge."""
+    """What Python computes; None if it raises or the result could be huge."""
     function = _BINARY.get(type(op))
     if function is None or not _small(left, right):
         return None
@@ -78,7 +78,7 @@ def _computed(op: ast.operator, left: Const, right: Const) -> Any:
 
 
 def _small(left: Const, right: Const) -> bool:
-    """No operation that could build something huge."""
+    """Whether the result of an operation cannot be huge."""
     for side in (left.value, right.value):
         if isinstance(side, str | bytes) and len(side) > LONG_TEXT:
             return False

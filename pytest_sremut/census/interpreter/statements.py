@@ -64,7 +64,7 @@ def _aug_assign(m: Machine, node: ast.AugAssign, frame: Frame) -> End:
 def _as_load(target: ast.expr) -> ast.expr:
     if isinstance(target, ast.Name):
         return ast.copy_location(ast.Name(id=target.id, ctx=ast.Load()), target)
-    return target  # the context is not looked at for the others
+    return target  # the others are evaluated whatever their context
 
 
 def _with(m: Machine, node: ast.With | ast.AsyncWith, frame: Frame) -> End:
@@ -89,7 +89,7 @@ def _with(m: Machine, node: ast.With | ast.AsyncWith, frame: Frame) -> End:
 def _return(m: Machine, node: ast.Return, frame: Frame) -> End:
     value = evaluate(m, node.value, frame)
     if m.handlers > frame.handlers and isinstance(value, Unknown):
-        return "return"  # an error's text: nothing that is followed further
+        return "return"  # the text of an error is not followed further
     frame.returns.append(value)
     return "return"
 

@@ -36,7 +36,7 @@ Kwargs = dict[str, Value]
 
 
 def builtin(m: Machine, name: str) -> Value | None:
-    """The builtin of that name; None when there is none."""
+    """The builtin of that name; None if there is none."""
     if name in _MODELLED:
         function = _MODELLED[name]
         return Native(lambda args, kwargs: function(m, args, kwargs), name)
@@ -179,7 +179,7 @@ def _range(m: Machine, args: Args, kwargs: Kwargs) -> Value:
             values = range(*numbers)
         except (TypeError, ValueError):
             return ListV([], is_open=True)
-        # Repetition changes nothing here: three turns are as good as three hundred.
+        # Repetition adds nothing: three turns show as much as three hundred.
         return ListV([Const(number) for number in values[:3]], is_open=len(values) > 3)
     return ListV([Unknown("index")], is_open=True)
 

@@ -31,7 +31,7 @@ _AS_TEXT: Final = frozenset({"encode", "decode", "strip"})
 def list_attribute(m: Machine, value: ListV, name: str, quiet: bool) -> Value:
     """A method of a list, tuple or set."""
     if name in _AS_TEXT:
-        return Native(lambda _args, _kwargs: value, name)  # a structure stands for its text
+        return Native(lambda _args, _kwargs: value, name)  # a structure is used as its own text
     method = _LIST.get(name)
     if method is None:
         return Native(lambda _args, _kwargs: Unknown(name), name)
@@ -72,7 +72,7 @@ def _united(m: Machine, value: ListV, args: Args, kwargs: Kwargs) -> Value:
 
 def _difference(m: Machine, value: ListV, args: Args, kwargs: Kwargs) -> Value:
     for arg in args:
-        iterate(m, arg)  # for its reads
+        iterate(m, arg)  # to record its reads
     return ListV(list(value.items), is_open=True)
 
 

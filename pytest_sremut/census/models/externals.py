@@ -1,4 +1,4 @@
-"""External libraries: what a call of one does to the cluster, or that it does nothing.
+"""External libraries: what a call does to the cluster, if anything.
 
 The standard library is a table. The rules say which modules have no effect at all. Following ends
 at a library that neither names.

@@ -28,7 +28,7 @@ __all__ = ["dump", "load", "open_file", "plain_path", "read_file", "write_file"]
 
 
 def plain_path(value: Value) -> str:
-    """The path as text; holes where it is not known."""
+    """The path as text, with holes for what is not known."""
     if isinstance(value, PathV):
         return value.text
     if isinstance(value, Const) and isinstance(value.value, str):
@@ -39,7 +39,7 @@ def plain_path(value: Value) -> str:
 
 
 def read_file(m: Machine, path: str) -> Value:
-    """The content: as written during this interpretation, or from the checkout."""
+    """The content of a file, as written during this interpretation or from the checkout."""
     if path in m.files:
         return m.files[path]
     if HOLE.search(path):
@@ -49,7 +49,7 @@ def read_file(m: Machine, path: str) -> Value:
 
 
 def write_file(m: Machine, path: str, content: Value) -> None:
-    """Later reads and applies of that path see this content."""
+    """Let later reads and applies of that path see this content."""
     if path in m.files and m.may:
         m.files[path] = join([m.files[path], content])
     else:
@@ -105,11 +105,11 @@ def load(m: Machine, value: Value) -> Value:
 
 
 def dump(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """`json.dumps(x)`, `yaml.dump(x)`, and with a file object as second argument a write."""
+    """`json.dumps(x)` and `yaml.dump(x)`; a write if the second argument is a file object."""
     if not args:
         return Unknown("text")
     stream = args[1] if len(args) > 1 else kwargs.get("stream", kwargs.get("fp"))
     if isinstance(stream, Rec) and "__path__" in stream.attrs:
         write_file(m, plain_path(stream.attrs["__path__"]), args[0])
         return Const(None)
-    return args[0]  # a structure stands for its own text
+    return args[0]  # a structure is used as its own text

@@ -99,7 +99,7 @@ def targets(m: Machine, given: Given, rest: list[str]) -> list[tuple[str, str]]:
 
 
 def kind_of(m: Machine, word: str, given: Given) -> str:
-    """The kind of a resource word; `?`, and following ends, when it is not known."""
+    """The kind of a resource word. If it is not known, `?`, and a trail ends here."""
     kind = m.rules.kind_of_word(word)
     if kind:
         return kind

@@ -39,7 +39,7 @@ def _shown(m: Machine, answer: KObj, output: str) -> Value:
         return answer
     paths = jsonpath_fields(output) if "=" in output else ()
     if output in {"", "wide"} and not paths:
-        # The table: what a person would look at is the status column.
+        # A table: its reader looks at the status column.
         paths = ("status",) if answer.root.kind in m.rules.shows_status else ("metadata.name",)
     for path in paths or ("metadata.name",):
         answer.root.reads.setdefault(path, m.cited())

@@ -141,7 +141,7 @@ def _parameters(verb: str, is_namespaced: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a call of the Kubernetes client is about."""
+    """The object or objects that a call of the Kubernetes client concerns."""
 
     kind: str
     namespace: str

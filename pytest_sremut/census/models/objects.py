@@ -40,7 +40,7 @@ def object_attribute(m: Machine, value: KObj, name: str, quiet: bool) -> Value:
     if value.is_list and name == "items":
         return KObj(value.root, "[]", is_list=True)
     if name in _METHODS:
-        # Decided when it is called; `x.items` of a client list was handled above.
+        # It depends on the arguments. `x.items` of a client's list was handled above.
         return Native(lambda args, _kwargs: _method(m, value, name, args), name)
     return field_of(m, value, camel(name))
 

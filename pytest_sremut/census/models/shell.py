@@ -28,7 +28,7 @@ _MAX_LINES: Final = 400
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """One program. `stdin` is a here-document's or an echoed text, `pipe` what feeds it."""
+    """One program. `stdin` is the text of a here-document, `pipe` the program that feeds it."""
 
     words: list[str]
     stdin: str | None = None
@@ -50,7 +50,7 @@ def parse(command: list[str] | str, depth: int = 0) -> list[Line]:
 
 
 def _lines(command: str) -> list[Line]:
-    """The programs of a shell text as they are written, each with what feeds it."""
+    """The programs of a shell text, each with the program that feeds it."""
     text, documents = _take_documents(command)
     lines: list[Line] = []
     current: list[str] = []
@@ -111,7 +111,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _rows(text: str) -> list[str]:
-    """Lines, except inside quotes."""
+    """The lines; a line break inside quotes does not end one."""
     rows: list[str] = []
     start = 0
     quote = ""
@@ -151,7 +151,7 @@ def _without_redirections(words: list[str]) -> list[str]:
 
 
 def _unwrap(line: Line, depth: int) -> list[Line]:
-    """`sudo x`, `timeout 5 x`, `sh -c '…'`, `env A=b x` are about x."""
+    """`sudo x`, `timeout 5 x`, `sh -c '…'`, `env A=b x` run x."""
     words = line.words
     for _ in range(_MAX_WRAPPERS):
         if not words:
@@ -173,7 +173,7 @@ def _unwrap(line: Line, depth: int) -> list[Line]:
 
 
 def _script(line: Line, words: list[str]) -> str | None:
-    """The text that a shell runs: after `-c`, else its here-document."""
+    """The text that a shell runs: after `-c`, or its here-document."""
     flags = [word for word in words[1:] if word.startswith("-") and "c" in word]
     if flags:
         position = words.index(flags[0]) + 1

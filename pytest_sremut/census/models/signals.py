@@ -21,14 +21,14 @@ _MAX_TEXT: Final = 160
 
 
 def endpoint(m: Machine, url: str, *, program: str, method: str = "get", where: str = "") -> None:
-    """An HTTP request: metrics when the address says so."""
+    """Record an HTTP request, or a read of metrics if the address is one of metrics."""
     kind = "METRICS" if _METRICS.search(url) else "HTTP"
     detail = f"{method.upper()} {url}"[:_MAX_TEXT]
     m.effect("exec", kind, name=where, fields=(program,), detail=detail, via="http")
 
 
 def tokens_of(value: Value) -> list[str] | str | None:
-    """A command as words, as one shell text, or None when it is not determined."""
+    """A command as words or as one shell text; None if it is not known."""
 
     if isinstance(value, ListV):
         words = [as_text(item) or hole("word") for item in value.items]
@@ -40,7 +40,7 @@ def tokens_of(value: Value) -> list[str] | str | None:
 
 
 def in_pod(m: Machine, command: Value, *, namespace: str, pod: str) -> Value:
-    """A command run inside a pod. Its output is unknown."""
+    """Record a command that runs inside a pod. Its output is unknown."""
     words = tokens_of(command)
     if words is None:
         m.trail(Reason.OPAQUE_COMMAND, "a command in a pod that is not determined")
@@ -52,7 +52,7 @@ def in_pod(m: Machine, command: Value, *, namespace: str, pod: str) -> Value:
 
 
 def on_node(m: Machine, command: Value, *, program: str) -> None:
-    """A command run on a node, outside any pod."""
+    """Record a command that runs on a node, outside any pod."""
     words = tokens_of(command)
     shown = (words if isinstance(words, str) else " ".join(words or []))[:_MAX_TEXT]
     m.effect("exec", "NODE", fields=(program,), detail=shown, via="node")
@@ -64,7 +64,7 @@ def on_node(m: Machine, command: Value, *, program: str) -> None:
 
 
 def program_line(m: Machine, line: Line, *, namespace: str, where: str) -> None:
-    """One program with its arguments, run in a pod or on a node."""
+    """Record one program with its arguments that runs in a pod or on a node."""
     program = line.program
     if program in m.rules.shell_words:
         return
@@ -102,7 +102,7 @@ def _writes(line: Line) -> bool:
 
 
 def probe_in_body(m: Machine, body: Value, namespace: str, name: str) -> None:
-    """The programs that a created Pod or Job runs."""
+    """Record the programs that a created Pod or Job runs."""
     for command in _commands(body, 0):
         words = tokens_of(command)
         if words is None:
@@ -128,7 +128,7 @@ def _commands(value: Value, depth: int) -> list[Value]:
 
 
 def _own_command(value: Dict) -> list[Value]:
-    """The command line of a container with its arguments; empty when it has neither."""
+    """The command line of a container; empty if it has neither command nor arguments."""
     command, args = value.entries.get("command"), value.entries.get("args")
     parts = [one for one in (command, args) if isinstance(one, ListV)]
     if not parts:
@@ -139,7 +139,7 @@ def _own_command(value: Dict) -> list[Value]:
 
 
 def _entrypoint(image: Value | None) -> str:
-    """What an image without a command runs: named after the image itself."""
+    """The program of an image without a command, named after the image."""
 
     text = (as_text(image) if image is not None else None) or hole("image")
     return text.rpartition("/")[2].partition(":")[0]

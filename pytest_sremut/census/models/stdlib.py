@@ -76,7 +76,7 @@ def _shlex_join(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 def _environment(m: Machine, args: Args, kwargs: Kwargs) -> Value:
     if len(args) > 1:
-        return args[1]  # the value that applies when nobody sets the variable
+        return args[1]  # the value if the variable is not set
     return Unknown(f"environ_{external_text(args[0] if args else None)}")
 
 

@@ -1,4 +1,4 @@
-"""Methods of texts. A text may have holes: then what depends on its letters is unknown."""
+"""Methods of texts. If a text has holes, results that depend on its letters are unknown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _text(value: Const, name: str, args: Args) -> Value:
 
 
 def _called(text: str, name: str, args: Args) -> Value:
-    """What Python's own method gives."""
+    """The result of Python's own method."""
     raw: list[object] = [arg.value for arg in args if isinstance(arg, Const)]
     if len(raw) != len(args):
         known = [as_text(arg) for arg in args]

@@ -15,7 +15,7 @@ __all__ = ["alert_aspects"]
 
 
 def alert_aspects(tree: SourceTree, rules: Rules, layout: Layout) -> frozenset[str]:
-    """The aspects, named in the rules, that any alert of the layout's files watches."""
+    """The aspects of the rules that any alert in the layout's files watches."""
     patterns: Mapping[str, str] = rules.verdicts["aspects"]
     found: set[str] = set()
     for file in layout.alerts:

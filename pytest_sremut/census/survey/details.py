@@ -66,7 +66,7 @@ def arguments_of(factory: Value, made: Inst) -> dict[str, str]:
 
 
 def application_of(made: Inst) -> str:
-    """The class of the problem's application; empty when it has none."""
+    """The class of the problem's application; empty if it has none."""
     app = made.attrs.get("app")
     return app.cls.name if isinstance(app, Inst) else ""
 
@@ -92,9 +92,9 @@ def _assigned(m: Machine, made: Inst, attribute: str, name: str) -> Place:
 
 
 def is_set_somewhere(m: Machine, made: Inst, read: MissingRead) -> bool:
-    """Whether any method of the problem's classes sets the attribute: then it may be there."""
+    """Whether any method of the problem's classes sets the attribute, so that it may exist."""
     if read.cls != made.cls.name:
-        return True  # only the problem's own attributes are a contract with its oracle
+        return True  # only the problem's own attributes are checked
     for cls in mro_of(m, made.cls):
         for node in ast.walk(cls.node):
             match node:
@@ -104,7 +104,7 @@ def is_set_somewhere(m: Machine, made: Inst, read: MissingRead) -> bool:
 
 
 def oracle_use(m: Machine, made: Inst, attached: Inst | None, layout: Layout) -> OracleUse | None:
-    """The attached oracle with everything that it is made of."""
+    """The attached oracle with all oracles that it consists of."""
     if attached is None:
         return None
     return OracleUse(
@@ -126,7 +126,7 @@ def _uses_below(oracle: Inst, children: str, depth: int) -> tuple[OracleUse, ...
 
 
 def children_of(oracle: Inst, children: str) -> list[Inst]:
-    """The oracles that one is made of, from its attribute of that name."""
+    """The oracles that an oracle consists of, from its attribute of that name."""
     below = oracle.attrs.get(children)
     items: list[Value] = list(below.entries.values()) if isinstance(below, Dict) else []
     items = below.items if isinstance(below, ListV) else items

@@ -1,8 +1,7 @@
-"""A census: the registry's problems one by one, each followed from its constructor through its
-injector to its oracle.
+"""Following the registry's problems one by one: constructor, injector, oracle.
 
 The order of the phases is the benchmark's own: construct, capture the baseline, inject, evaluate.
-One problem's heap is its own; only parsed source and modules are shared.
+Problems share parsed source and modules; all other values belong to one problem.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _RECURSION: Final = 12_000
 
 @dataclass(slots=True, kw_only=True)
 class Followed:
-    """One problem with everything that was seen while following it."""
+    """One problem with everything that was recorded while following it."""
 
     row: Row
     problem: Inst | None = None
@@ -80,7 +79,7 @@ class Followed:
 
 @dataclass(slots=True, kw_only=True)
 class Survey:
-    """The means of a census of one checkout."""
+    """The survey of one checkout: its source, the rules, its layout, and one machine."""
 
     tree: SourceTree
     rules: Rules
@@ -95,7 +94,7 @@ class Survey:
         self.aspects = alert_aspects(self.tree, self.rules, self.layout)
 
     def registry(self) -> dict[str, tuple[Value, Place]]:
-        """Problem id → (factory, place of the id). Raises InputError when there is none."""
+        """Problem id → (factory, place of the id). Raises InputError if there is no registry."""
         m = self.machine
         name, _, path = self.layout.registry.partition(":")
         with self._deep(), self._top(name) as module:
@@ -283,7 +282,7 @@ class Survey:
 
     @contextmanager
     def _deep(self) -> Iterator[None]:
-        """Room for following nested calls; Python's own limit is put back after."""
+        """Raise Python's recursion limit for nested calls, and restore it afterwards."""
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(max(before, _RECURSION))
         try:
