@@ -1,4 +1,4 @@
-"""Where a benchmark keeps what a census needs: its registry, its oracles, its load generators.
+"""Where a benchmark has its registry, its oracles and its load generators.
 
 One layout is built in; others come through the hook `pytest_sremut_census` or a YAML file
 (`.sremut-census.yaml` at the top of the checkout).
@@ -25,9 +25,9 @@ class Layout:
     """A benchmark's conventions. Files are relative to its checkout.
 
     `registry` is `module:NAME` or `module:Class.NAME`: a mapping from problem id to a class or
-    something that makes an instance when called. `plumbing` names wrappers whose callers are cited
-    instead; `workload` names load generators' files; `alerts` are files with alert rules;
-    `runners` are where `evaluate()` is called from.
+    something that makes an instance when called. `plumbing` names wrappers: their callers are cited
+    instead of them. `workload` names the files of load generators, `alerts` the files with alert
+    rules, `runners` the directories from which `evaluate()` is called.
     """
 
     name: str

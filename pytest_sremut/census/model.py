@@ -1,7 +1,7 @@
 """The words of a census: what an oracle observes, what an injector perturbs, and what follows.
 
-Everything is plain data with places (`file:line`, relative to the audited checkout); the rooms
-around fill it in, `report` writes it out. The reasons for UNCERTAIN are a closed list.
+Everything is plain data with places (`file:line`, relative to the audited checkout). The reasons
+for UNCERTAIN are a closed list.
 """
 
 from __future__ import annotations
@@ -60,19 +60,17 @@ class Reason(StrEnum):
     UNRESOLVED_FACTORY = "unresolved-factory"
     """The registry's entry could not be followed to a problem class."""
     UNRESOLVED_DISPATCH = "unresolved-dispatch"
-    """A method chosen by name at run time; the name is not determined."""
-    UNRESOLVED_CALL = "unresolved-call"
-    """The thing called is not determined."""
+    """A method is chosen by name at run time, and the name is not known."""
     EXTERNAL_CALL = "external-call"
-    """A library about which the rules say nothing."""
+    """The rules say nothing about this library."""
     OPAQUE_COMMAND = "opaque-command"
-    """A command line whose effect the rules do not name."""
+    """The rules do not name the effect of this command line."""
     OPAQUE_SCRIPT = "opaque-script"
-    """A program run inside a pod or on a node; what it changes is not a Kubernetes field."""
+    """A program inside a pod or on a node changes something that is no Kubernetes field."""
     OPAQUE_MANIFEST = "opaque-manifest"
-    """A manifest, chart or patch whose content is not in the checkout or not determined."""
+    """The content of a manifest, chart or patch is not in the checkout, or not known."""
     SIGNAL_UNDECIDED = "signal-undecided"
-    """A functional signal is read; no rule says whether this perturbation would break it."""
+    """The oracle reads a functional signal, and no rule says if this perturbation breaks it."""
     NOTHING_PERTURBED = "nothing-perturbed"
     """No perturbation was found on any path of the injector."""
     BUDGET = "budget"
@@ -80,7 +78,7 @@ class Reason(StrEnum):
 
 
 class Channel(StrEnum):
-    """How an oracle looks."""
+    """The channel through which an oracle observes."""
 
     API = "api"
     DNS = "dns"
@@ -102,10 +100,10 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """One thing done to, or asked of, the cluster, as the interpreter met it.
+    """One read or change of the cluster, as the interpreter met it.
 
     `verb` is one of read, create, update, delete, restart, exec, wait, load, node, signal.
-    `fields` are API paths; for exec, signals and load they name programs or signals.
+    `fields` are API paths; for exec, signal and load they name programs or signals.
     """
 
     verb: str
@@ -132,7 +130,7 @@ class Trail:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Observation:
-    """What an oracle looks at."""
+    """What an oracle observes."""
 
     channel: Channel
     kind: str
@@ -156,7 +154,7 @@ class Perturbation:
     via: str
     detail: str = ""
     settled: str = ""  # the place where the injector waits for the surface to be healthy again
-    dropped: str = ""  # why it does not count, empty when it does
+    dropped: str = ""  # why it does not count; empty if it counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,14 +170,13 @@ class Finding:
 
     @property
     def key(self) -> str:
-        """Identity across line shifts: for baselines."""
+        """An identity for baselines that does not change when lines shift."""
         return f"{self.finder}:{self.place.file}:{self.subject}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OracleUse:
-    """An attached oracle: its class, where it is assigned, and its children when it is made of
-    several."""
+    """An attached oracle: its class, where it is assigned, and the oracles that it consists of."""
 
     name: str
     place: Place
@@ -208,7 +205,7 @@ class Row:
     trails: Sequence[Trail]
     reason: Reason | None = None
     trail_end: Place | None = None
-    overridden: str = ""  # what the rules said, when an override speaks
+    overridden: str = ""  # the verdict of the rules, if an override replaced it
     citation: str = ""
 
 

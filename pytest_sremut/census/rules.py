@@ -1,9 +1,8 @@
-"""The census's rules: data with schemas and one digest, so that a verdict can be traced and
-challenged.
+"""The census's rules are data with schemas and one digest, so that a verdict can be traced.
 
 `words.yaml` says what names mean, `modules.yaml` which libraries have no effect, `verdicts.yaml`
 what follows from an observation and a perturbation. The digest is over the canonical JSON of all
-of them: a comment may change without the rules changing.
+of them, so comments do not change it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _FILES: Final = ("words", "modules", "verdicts")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """All rules, and what they are called."""
+    """All rules, and the digest that identifies them."""
 
     words: Mapping[str, Any]
     modules: Mapping[str, Any]
@@ -45,10 +44,10 @@ class Rules:
     _methods: Mapping[str, str] = field(repr=False)
 
     def kind_of_word(self, word: str) -> str:
-        """The kind behind a kubectl resource word, with or without its group; empty if none."""
+        """The kind of a kubectl resource word, with or without its group; empty if none."""
         plain = word.partition(".")[0].lower()
         known = self._kinds.get(plain, "")
-        # A resource that no rule names is still determined: its word is its kind.
+        # A resource that no rule names is still known: its word is its kind.
         return known or (plain if re.fullmatch(r"[a-z][a-z0-9-]*", plain) else "")
 
     def kind_of_method(self, rest: str) -> str:
@@ -57,11 +56,11 @@ class Rules:
         return known or "".join(part[:1].upper() + part[1:] for part in rest.split("_"))
 
     def channel_of(self, program: str) -> str:
-        """The channel that running a program is; empty for one that no rule names."""
+        """The channel that a program uses; empty if no rule names the program."""
         return self._channels.get(program, "")
 
     def is_pure(self, path: str) -> bool:
-        """Whether calling this external name touches nothing outside the process."""
+        """Whether a call of this external name changes nothing outside the process."""
         return path.startswith(self._pure) or path.partition(".")[0] in self._pure
 
 

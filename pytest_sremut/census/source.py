@@ -1,9 +1,9 @@
 """The benchmark's source text: files by module name, parsed once, never imported, never run.
 
-Rules kept here: only regular files inside the named directory are read, each up to a bound;
-a file that does not parse is a *fact about that file* (kept, with its place), not a crash of the
-census. Directories that cannot hold the audited code (tests, virtual environments, VCS) are not
-walked. Nothing here depends on the order in which a file system lists its entries.
+Only regular files inside the named directory are read, each up to a bound. A file that does not
+parse is recorded with its place; it does not end the census. Directories that cannot have audited
+code, such as virtual environments and version control, are not walked. Nothing depends on the order
+in which a file system lists its entries.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SourceTree:
         self.root = self.root.resolve()
 
     def module(self, name: str) -> Module | None:
-        """The module of that dotted name, None when there is no such file or it is broken."""
+        """The module of that dotted name; None if there is no such file or it does not parse."""
         if name not in self._modules:
             self._modules[name] = self._load(name)
         return self._modules[name]
@@ -108,7 +108,7 @@ class SourceTree:
         yield from sorted(found)
 
     def text(self, file: str) -> str | None:
-        """The text of a file inside the checkout; None when absent, outside, large or binary."""
+        """The text of a file of the checkout; None if absent, outside, too large or no text."""
         if file not in self._texts:
             self._texts[file] = self._read(file)
         return self._texts[file]
@@ -146,7 +146,7 @@ class SourceTree:
     def _parse(self, name: str, file: str, text: str, *, is_package: bool) -> Module | None:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # invalid escapes: the benchmark's, not ours
+                warnings.simplefilter("ignore")  # invalid escapes are the benchmark's business
                 tree = ast.parse(text, filename=file)
         except SyntaxError as error:
             why = f"syntax error: {error.msg}"

@@ -1,7 +1,6 @@
 """Taking a census: from a checkout's directory to rows and findings.
 
-Completeness is checked here: the ids of the registry and the ids of the rows are the same set, or
-there is no census.
+Completeness is checked: without exactly one row for every id of the registry there is no census.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from pathlib import Path
 
 from pytest_sremut.census.finders.graph import graph_findings
 from pytest_sremut.census.finders.source import baseline_users, oracle_modules, source_findings
-from pytest_sremut.census.interpreter.attributes import mro_of
-from pytest_sremut.census.interpreter.values import Dict, Inst, ListV
+from pytest_sremut.census.interpreter.classes import mro_of
+from pytest_sremut.census.interpreter.values import Inst
 from pytest_sremut.census.judge.overrides import Overrides, apply_overrides
 from pytest_sremut.census.layout import Layout, find_layout
 from pytest_sremut.census.model import Census, Finding
 from pytest_sremut.census.rules import Rules, shipped_rules
 from pytest_sremut.census.source import SourceTree
-from pytest_sremut.census.survey import Followed, Survey
+from pytest_sremut.census.survey.details import children_of
+from pytest_sremut.census.survey.survey import Followed, Survey
 from pytest_sremut.errors import InputError, SremutError
 
 __all__ = ["Taken", "take_census"]
@@ -41,10 +41,10 @@ def take_census(
     Args:
         root: The checkout's directory; read only, and only as text.
         layouts: Layouts that plugins offer.
-        pairs: Proposed pairings (problem id, oracle class) to look at as well: their findings are
-            added, their rows are not.
+        pairs: Proposed pairings (problem id, oracle class). Their findings are added to the census,
+            their rows are not.
         overrides: Verdicts by hand.
-        rules: Other rule data than the shipped.
+        rules: Rule data instead of the shipped ones.
 
     Raises:
         InputError: No registry, an unknown id or class in a pairing, a stale override.
@@ -121,20 +121,16 @@ def _with_problems(
 def _instances(oracle: Inst | None, children: str, depth: int) -> list[Inst]:
     if oracle is None or depth > 4:
         return []
-    below = oracle.attrs.get(children)
-    items = list(below.entries.values()) if isinstance(below, Dict) else []
-    items = below.items if isinstance(below, ListV) else items
     inner = [
         one
-        for item in items
-        if isinstance(item, Inst)
+        for item in children_of(oracle, children)
         for one in _instances(item, children, depth + 1)
     ]
     return [oracle, *inner]
 
 
 def _commit(root: Path) -> str:
-    """The checked-out commit, read from the repository's files; empty when there is none."""
+    """The checked-out commit, from the repository's files; empty if there is none."""
     try:
         head = (root / ".git" / "HEAD").read_text(encoding="ascii").strip()
         if head.startswith("ref: "):

@@ -1,10 +1,10 @@
-"""Records in, ledger out: the one document that says what was found and where each figure is from.
+"""Records in, ledger out: one document with every finding and the source of every figure.
 
-Pure: no clock, locale, host, user or path of the machine goes into it, and neither the order of
-the evidence directories nor that of the files in them matters. Same records, same bytes.
+Pure: no clock, locale, host, user or path of the machine goes into it. The order of the evidence
+directories, and of the files in them, does not matter. The same records give the same bytes.
 
-Every block of figures has `from`: ranges of numbers in `sources`, each a path inside an evidence
-directory (or of the study's own files, evidence 0) with its SHA-256.
+Every block of figures has `from`: ranges of numbers in `sources`. A source is a path inside an
+evidence directory, or a file of the study itself (evidence 0), with its SHA-256.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _study(judged: Judged, given: JudgedStudy, sources: Sources) -> dict[str, An
         "table": table(given, sources),
         "violated": violated(given, sources),
         "disagreements": _disagreements(given, sources),
-        "surprises": _surprises(given, sources),
+        "surprises": _unexpected(given, sources),
         "falsification": _falsification(given, sources),
         "windows": windows(given, sources),
         "retained": retained_means(given, sources),
@@ -243,7 +243,7 @@ def _scores(
                     for item in own
                 ],
                 "from": sources.ranges(
-                    # How many mutants there are is the registry's to say.
+                    # The registry says how many mutants there are.
                     [registry, *(source for own in faulted.values() for source in own)]
                 ),
             }
@@ -252,7 +252,7 @@ def _scores(
 
 
 def _disagreements(given: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
-    """Per oracle, with what could have been a false accept or a false reject as denominators."""
+    """Per oracle. The denominators count what could have been a false accept or a false reject."""
     found = disagreements(given.counted)
     rows = []
     for spec in given.study.oracles:
@@ -297,7 +297,7 @@ def _case(item: Disagreement) -> dict[str, Any]:
     }
 
 
-def _surprises(given: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
+def _unexpected(given: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
     places = {
         (a.evidence, a.run, a.attempt, state): fact.source
         for a in given.attempts
@@ -317,7 +317,7 @@ def _surprises(given: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
             "meaning": item.meaning.value,
             "from": sources.ranges([places[item.evidence, item.run, item.attempt, item.state]]),
         }
-        for item in given.surprises
+        for item in given.unexpected
     ]
 
 

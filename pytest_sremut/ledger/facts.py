@@ -1,7 +1,7 @@
 """From one attempt's records to its facts.
 
-Every count is taken from the rounds again and compared with what the record sums up; a reading's
-pods are judged on the sampler's timeline between the reading and our next doing.
+Every count is computed again from the rounds and compared with the sums in the record. The pods
+around a reading are judged from the sampler's timeline, up to our next change of the cluster.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _VOLATILE: Final = frozenset({"pid", "time_limit"})
 """Facts of an instrument that differ from call to call without it being another instrument."""
 
 _OWN_PODS: Final = frozenset({"create-own-pod", "delete-own-pod"})
-_DEFAULT_SLACK: Final = 2.0  # seconds; the sampler's interval where the protocol does not say
+_DEFAULT_SLACK: Final = 2.0  # seconds; the sampler's interval if the protocol gives none
 
 
 def attempt_fact(
@@ -57,14 +57,14 @@ def attempt_fact(
     entry: AttemptEntry | None = None,
     needs_pods: NeedsPods | None = None,
 ) -> tuple[AttemptFact, tuple[str, ...]]:
-    """The facts of one attempt as read back, and everything in it that does not hold together.
+    """The facts of one attempt as read back, and everything in it that is inconsistent.
 
     Args:
         record: As loaded, with every problem that was found.
         evidence: Digest that names the evidence directory.
-        entry: Its entry in the ledger of attempts, which says whose attempt it is even where its
-            own records say something else.
-        needs_pods: For which readings the sampler's timeline is asked; None: for all of them.
+        entry: Its entry in the ledger of attempts. It says whose attempt this is, even if the
+            records say something else.
+        needs_pods: For which readings the sampler's timeline is read; None: for all of them.
     """
     where = "/".join(record.directory.parts[-3:])
     reader = _Reader(record, evidence=evidence, where=where, needs_pods=needs_pods)
@@ -108,14 +108,14 @@ def attempt_fact(
 
 
 def _around(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """What changed in the cluster around the namespace; records from before say nothing of it."""
+    """What changed in the cluster around the namespace; empty for older records."""
     seen = facts.get("surroundings")
     changes = seen.get("changes") if isinstance(seen, Mapping) else None
     return tuple(str(line) for line in changes) if isinstance(changes, list) else ()
 
 
 class _Reader:
-    """Reads the states of one attempt; notes what does not add up."""
+    """Reads the states of one attempt and records what does not add up."""
 
     def __init__(
         self, record: AttemptRecord, *, evidence: str, where: str, needs_pods: NeedsPods | None
@@ -212,7 +212,7 @@ class _Reader:
             try:
                 self._samples = parse_timeline(path.read_bytes())
             except OSError:
-                self._samples = ()  # its absence, where it should be there, is a problem already
+                self._samples = ()  # if it should exist, its absence has been reported already
         return self._samples
 
     def _raw(self, reference: RawRef) -> Source:
@@ -221,7 +221,7 @@ class _Reader:
 
     def _state_source(self, item: StateRecord) -> Source:
         noted = None
-        if not self._record.problems:  # else what stands there may not be what was recorded
+        if not self._record.problems:  # otherwise the file may differ from what was recorded
             noted = self._record.record.get("states", {}).get(item.state.value)
         path = f"{self._where}/states/{item.state.value}.json"
         digest = (
@@ -235,7 +235,7 @@ class _Reader:
 def _source_of(
     record: AttemptRecord, evidence: str, where: str, entry: AttemptEntry | None
 ) -> Source | None:
-    """The record, or what there is in its place."""
+    """The record; the identity of the attempt if there is no record."""
     if entry is not None and entry.record is not None and not record.problems:
         path = f"{where}/{entry.record.path}"
         return Source(evidence=evidence, path=path, sha256=entry.record.sha256)
@@ -278,14 +278,14 @@ def _seconds(value: Any) -> float | None:
 
 
 def _identity(facts: Mapping[str, Any]) -> str:
-    """Digest of what an instrument says of itself; empty where it says nothing or no JSON."""
+    """Digest of an instrument's own facts; empty if it gives none, or none that JSON can hold."""
     stable = {key: value for key, value in facts.items() if key not in _VOLATILE}
     return _identity_of(json.dumps(stable, sort_keys=True)) if stable else ""
 
 
 @lru_cache(maxsize=256)
 def _identity_of(text: str) -> str:
-    """Of facts as JSON text: over a study there are a handful, told thousands of times."""
+    """The digest of facts as JSON text. A study has a few, each repeated thousands of times."""
     try:
         return canonical_sha256(json.loads(text))
     except CanonicalError:
@@ -293,7 +293,7 @@ def _identity_of(text: str) -> str:
 
 
 def _diagnostic(value: Any) -> str | None:
-    """`AttributeError: message` of a direct call that raised; empty for one that did not."""
+    """`AttributeError: message` of a direct call that raised; empty if it did not raise."""
     if not isinstance(value, Mapping):
         return None
     raised = value.get("exception")
@@ -303,20 +303,20 @@ def _diagnostic(value: Any) -> str | None:
 
 
 def _changes(value: Any) -> tuple[str, ...]:
-    """Lines of what changed in the cluster during a reading; none where nobody compared."""
+    """One line per change in the cluster during a reading; none if nothing was compared."""
     told = value.get("changes") if isinstance(value, Mapping) else None
     return tuple(line for line in told if isinstance(line, str)) if isinstance(told, list) else ()
 
 
 def _first_mutation(entries: Iterable[JournalEntry]) -> str:
-    """When the first mutation can have begun at the earliest."""
+    """The earliest time at which the first mutation can have begun."""
     return next((e.utc for e in entries if e.transition == "MUTANT_INJECTED"), "")
 
 
 def _mutated(entries: Sequence[JournalEntry]) -> str:
-    """When the mutant was in place at the latest; empty where it never was.
+    """The latest time at which the mutant came into place; empty if it never did.
 
-    The last receipt before the activation was verified: from then on every request meets it.
+    This is the last receipt before the activation was verified. Later requests all meet the mutant.
     """
     last = ""
     injected = False
@@ -332,7 +332,7 @@ def _mutated(entries: Sequence[JournalEntry]) -> str:
 
 
 def _doings(entries: Iterable[JournalEntry]) -> list[float]:
-    """When we changed the application ourselves, on the monotonic clock."""
+    """The times, on the monotonic clock, at which we changed the application ourselves."""
     found: list[float] = []
     for entry in entries:
         own = entry.transition in {"MUTANT_INJECTED", "RESTORE_STARTED"} or (

@@ -1,7 +1,7 @@
 """Evaluates a study's own frozen falsification rules; for each reading the first that applies.
 
-A rule about repetitions speaks of a whole cell of the table (mutant, state, grader), every other of
-one reading. Nothing here changes a verdict. Pure.
+A rule about repetitions concerns a whole cell of the table (mutant, state, grader); any other rule
+concerns one reading. Nothing here changes a verdict. Pure.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Seen:
 def circumstance_holds(
     circumstance: Circumstance, *, pods: PodCondition, contract: ContractVerdict | None
 ) -> bool:
-    """Whether a circumstance of one reading holds. What was not seen holds nothing.
+    """Whether a circumstance of one reading holds. It does not if it was not observed.
 
     `REPETITIONS_DIFFER` is no circumstance of one reading and never holds here.
     """
@@ -84,8 +84,10 @@ def needs_pods(
 
 
 def fired(rules: Sequence[Mapping[str, Any]], attempts: Sequence[AttemptFact]) -> Iterator[Fired]:
-    """Every application of a rule to valid attempts, in the order of the readings; then those
-    about repetitions."""
+    """Every application of a rule to valid attempts, in the order of the readings.
+
+    Rules about repetitions come last.
+    """
     single = [r for r in rules if r["when"]["while"] != Circumstance.REPETITIONS_DIFFER]
     for seen in (item for attempt in attempts for item in _readings(attempt)):
         contract = None if seen.state.contract is None else seen.state.contract.verdict
@@ -131,7 +133,7 @@ def _about_repetitions(
 def differing(
     attempts: Iterable[AttemptFact],
 ) -> dict[tuple[str, State, str], list[tuple[str, str]]]:
-    """Cells of the table over whose repetitions a grader did not always say the same.
+    """Cells of the table in whose repetitions a grader did not always conclude the same.
 
     Returns:
         (mutant, state, grader) -> (verdict, run) of every reading.

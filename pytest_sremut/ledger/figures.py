@@ -1,7 +1,7 @@
-"""The arithmetic of the ledger. Nothing of nothing is a number: such a figure is None.
+"""The arithmetic of the ledger. A figure over no data is None.
 
-Figures are rounded to four decimals once, when they are written down; everything is computed from
-counts. A whole number is written as an integer.
+Everything is computed from counts. Figures are rounded once, to four decimals, when written. A
+whole number is written as an integer.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def figure(value: float | None) -> float | int | None:
 
 
 def percent(part: int, whole: int) -> float | None:
-    """`part` in percent of `whole`; None of nothing."""
+    """`part` in percent of `whole`; None if `whole` is 0."""
     return 100.0 * part / whole if whole else None
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """The arithmetic mean; None of nothing."""
+    """The arithmetic mean; None of an empty input."""
     given = list(values)
     return math.fsum(given) / len(given) if given else None
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:
-    """The 95 % Wilson score interval of a proportion, in percent; None of nothing.
+    """The 95 % Wilson score interval of a proportion, in percent; None if `whole` is 0.
 
     Args:
         part: How many of `whole`; 0 <= part <= whole.

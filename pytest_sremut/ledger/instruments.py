@@ -1,4 +1,4 @@
-"""What is said beside the verdicts: agreement, identity, composition, diagnostic calls."""
+"""Facts beside the verdicts: agreement, identity, composition, diagnostic calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _states(judged: JudgedStudy) -> Iterator[tuple[AttemptFact, StateFact]]:
 
 
 def agreement(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
-    """Per oracle: in how many states its instruments said the same, and where they did not."""
+    """Per oracle: in how many states its instruments agreed, and where they did not."""
     rows = []
     for spec in judged.study.oracles:
         compared = agreed = 0
@@ -58,9 +58,9 @@ def agreement(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
 
 
 def identities(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
-    """Per oracle and instrument: digests of what it said of itself, and whether they are one.
+    """Per oracle and instrument: the digests of its own facts, and if they are all the same.
 
-    `identical` None: no reading says anything.
+    `identical` is None if no reading gives any facts.
     """
     found: dict[tuple[str, str], Counter[str]] = {}
     touched: dict[tuple[str, str], list[Any]] = {}
@@ -84,7 +84,7 @@ def identities(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
 
 
 def compositions(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
-    """Per composed oracle: how often it said what its parts, read beside it, add up to."""
+    """Per composed oracle: how often it agreed with the conjunction of its parts."""
     rows = []
     for spec in judged.study.oracles:
         if not spec.of:

@@ -1,13 +1,13 @@
-"""Which attempts count, and what their surprises were. Pure: facts in, facts out.
+"""Which attempts count, and what their unexpected readings mean. Pure: facts in, facts out.
 
-In this order, each step only ever taking attempts away:
+The steps, in this order; each one only takes attempts away:
 
-1. evidence of more than one regime, or twice the same, or two completed verdicts of one run from
-   two directories: nothing is adjudicated;
+1. evidence of more than one regime, the same evidence twice, or two completed verdicts of one run
+   from two directories: nothing is adjudicated;
 2. an attempt under other study files, at a run that the study does not have, or whose evidence does
    not hold together, is damaged;
-3. an attempt whose surprises were all the harness's timing, or whose mutant was not active, is
-   invalid with that outcome, whatever its record says;
+3. an attempt whose unexpected readings show the harness's timing or an inactive mutant is invalid
+   with that outcome, whatever its record says;
 4. an attempt that was not allowed is excluded (`retries`).
 """
 
@@ -22,7 +22,12 @@ from pytest_sremut.ledger.falsification import Fired, fired, needs_pods
 from pytest_sremut.ledger.load import Evidence
 from pytest_sremut.ledger.model import DAMAGED, AttemptFact
 from pytest_sremut.ledger.retries import apply_retry_rule
-from pytest_sremut.ledger.surprises import Surprise, invalidating, outcome_of, surprises
+from pytest_sremut.ledger.unexpected import (
+    UnexpectedReading,
+    invalidating,
+    outcome_of,
+    unexpected_readings,
+)
 from pytest_sremut.study.cells import runs
 from pytest_sremut.study.model import Run, Study
 from pytest_sremut.study.verdict import Outcome, State, Verdict
@@ -44,12 +49,12 @@ class StudyInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedStudy:
-    """One study's attempts in schedule order, all of them, with what each counts for."""
+    """All attempts of one study in schedule order, and what each of them counts for."""
 
     study: Study
     digests: Mapping[str, str]
     by_run: Mapping[str, tuple[AttemptFact, ...]]  # in the order in which they began
-    surprises: tuple[Surprise, ...]  # of attempts whose evidence holds, counted or not
+    unexpected: tuple[UnexpectedReading, ...]  # of attempts whose evidence holds, counted or not
     fired: tuple[Fired, ...]  # over valid attempts
     problems: tuple[tuple[str, str], ...]  # (digest of the evidence, why it does not belong here)
 
@@ -68,7 +73,7 @@ class JudgedStudy:
         return self.by_run.get(run, ())
 
     def why_not(self, run: str) -> str:
-        """Why a run has no valid attempt; empty where it has one."""
+        """Why a run has no valid attempt; empty if it has one."""
         own = self.at(run)
         if any(attempt.valid for attempt in own):
             return ""
@@ -100,7 +105,7 @@ def why_invalid(attempt: AttemptFact) -> str:
 
 
 def pods_needed(studies: Sequence[StudyInput]) -> NeedsPodsOf:
-    """For which readings the sampler has to be asked: surprises, and what a rule speaks of."""
+    """The readings that need the sampler: unexpected ones, and those that a rule is about."""
     return NeedsPodsOf({item.study.id: item.study for item in studies})
 
 
@@ -128,7 +133,7 @@ def judge(studies: Sequence[StudyInput], evidence: Sequence[Evidence]) -> Judged
     The order of either argument changes nothing.
 
     Raises:
-        ConflictError: The evidence contradicts itself; every contradiction is told.
+        ConflictError: The evidence contradicts itself; the message lists every contradiction.
     """
     ordered = sorted(evidence, key=lambda item: (_first_opened(item), item.digest))
     attempts = [attempt for item in ordered for attempt in item.attempts]
@@ -169,7 +174,7 @@ def _duplicates(evidence: Sequence[Evidence]) -> Iterator[str]:
     records: dict[str, set[str]] = {}
     for item in evidence:
         for attempt in item.attempts:
-            # One whose evidence does not hold is told as that, and counted nowhere.
+            # Damaged evidence is reported elsewhere and counted nowhere.
             sound = attempt.source is not None and not attempt.damaged
             if sound and directories[item.digest] == 1:
                 assert attempt.source is not None
@@ -228,13 +233,13 @@ def _judge_study(given: StudyInput, attempts: Sequence[AttemptFact]) -> JudgedSt
         if after.damaged and not before.damaged
     ]
     checked.sort(key=lambda a: (place.get(a.run, len(place)), a.opened, a.evidence, a.sequence))
-    found: list[Surprise] = []
+    found: list[UnexpectedReading] = []
     by_run: dict[str, list[AttemptFact]] = {}
     for attempt in checked:
         own = (
             []
             if attempt.damaged or study.predictions is None
-            else list(surprises(attempt, study.predictions))
+            else list(unexpected_readings(attempt, study.predictions))
         )
         found += own
         by_run.setdefault(attempt.run, []).append(_classified(attempt, own))
@@ -245,7 +250,7 @@ def _judge_study(given: StudyInput, attempts: Sequence[AttemptFact]) -> JudgedSt
         study=study,
         digests=given.digests,
         by_run=result,
-        surprises=tuple(found),
+        unexpected=tuple(found),
         fired=tuple(fired(rules, valid)),
         problems=tuple(problems),
     )
@@ -254,7 +259,7 @@ def _judge_study(given: StudyInput, attempts: Sequence[AttemptFact]) -> JudgedSt
 def _placed(
     attempt: AttemptFact, planned: Mapping[str, Run], digests: Mapping[str, str]
 ) -> AttemptFact:
-    """The attempt, damaged where it does not belong to this study as it stands."""
+    """The attempt; marked as damaged if it does not belong to this study as it is now."""
     run = planned.get(attempt.run)
     if attempt.damaged:
         mutant = run.mutant if run is not None else attempt.mutant
@@ -279,8 +284,8 @@ def _damaged(attempt: AttemptFact, why: str) -> AttemptFact:
     return replace(attempt, damaged=True, outcome=None, reason=f"{DAMAGED}: {why}")
 
 
-def _classified(attempt: AttemptFact, found: list[Surprise]) -> AttemptFact:
-    """The attempt with the outcome that its surprises give it."""
+def _classified(attempt: AttemptFact, found: list[UnexpectedReading]) -> AttemptFact:
+    """The attempt with the outcome that its unexpected readings give it."""
     cause = invalidating(found) if attempt.outcome is Outcome.COMPLETE else None
     if cause is None:
         return attempt

@@ -1,7 +1,7 @@
 """What was not evaluated, and what that leaves unproved. Each limit is counted against a whole.
 
-A REJECT is unaffected by an invariant that was not evaluated, since one violation suffices; a PASS
-is not: it holds only for the invariants that were.
+An invariant that was not evaluated does not weaken a REJECT, for one violation suffices. It weakens
+a PASS, which holds only for the invariants that were evaluated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pytest_sremut.ledger.judge import Judged, JudgedStudy
 from pytest_sremut.ledger.model import AttemptFact, StateFact
 from pytest_sremut.ledger.scores import Fate, MutantFate
 from pytest_sremut.ledger.sources import Sources, files_of
-from pytest_sremut.ledger.surprises import Meaning
+from pytest_sremut.ledger.unexpected import Meaning
 from pytest_sremut.study.cells import runs
 from pytest_sremut.study.verdict import ContractVerdict, State
 
@@ -24,7 +24,7 @@ __all__ = ["limits"]
 def limits(
     judged: Judged, study: JudgedStudy, fates: list[MutantFate], sources: Sources
 ) -> list[dict[str, Any]]:
-    """Every limit of one study's ledger, with how much of what it concerns."""
+    """Every limit of one study's ledger, with its count and the whole that it is part of."""
     states = [
         (attempt, attempt.states[state])
         for attempt in study.counted
@@ -40,7 +40,7 @@ def limits(
         *_unscored(fates),
         *_silent_sampler(study),
     ]
-    # How many runs and mutants there are is the study's own files' to say.
+    # The study's own files say how many runs and mutants there are.
     files = [files_of(study.study.frozen, study.digests, role) for role in ("study", "mutants")]
     every = sources.ranges([*files, *(attempt.source for attempt in study.attempts)])
     return [{"from": every, **item} for item in found]
@@ -166,7 +166,7 @@ def _unscored(fates: list[MutantFate]) -> Iterator[dict[str, Any]]:
 
 
 def _silent_sampler(study: JudgedStudy) -> Iterator[dict[str, Any]]:
-    asked = [item for item in study.surprises if item.observed == "REJECT"]
+    asked = [item for item in study.unexpected if item.observed == "REJECT"]
     silent = [item for item in asked if item.meaning is Meaning.INVESTIGATE]
     if silent:
         yield _limit(

@@ -1,8 +1,8 @@
-"""From an evidence directory to facts: every attempt that stands in it, none silently dropped.
+"""From an evidence directory to facts: every attempt in it, none silently dropped.
 
-An attempt whose evidence does not hold together is invalid, whatever it says of itself: it can
-lower what a reader knows, never raise a score. What the directory itself betrays is told too: a
-number missing in the sequence of attempts, an attempt that its ledger does not know.
+An attempt whose evidence is inconsistent is invalid, whatever its records say: it never raises a
+score. Defects of the directory are reported too: a number missing in the sequence of attempts, or
+an attempt that is not in the ledger of attempts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SealSource = Callable[[Path, tuple[AttemptEntry, ...]], Seals]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One evidence directory as read. `digest` names it by what it holds, wherever it stands."""
+    """One evidence directory as read. `digest` identifies its content, wherever it is stored."""
 
     digest: str
     attempts: tuple[AttemptFact, ...]
@@ -36,7 +36,7 @@ class Evidence:
 
 
 def is_evidence(directory: Path) -> bool:
-    """Whether records stand there: of a session, or imported."""
+    """Whether the directory has records, of a session or imported."""
     return (directory / "attempts").is_dir() or (directory / "published").is_dir()
 
 
@@ -59,8 +59,8 @@ def read_evidence(
 
     Args:
         directory: Of a session, or of an import.
-        needs_pods: For which readings the sampler's timeline is asked, which costs time; None: all.
-        seals: Verifies the seals; as it stands without pins, so that no stamp is verified.
+        needs_pods: For which readings the sampler's timeline is read, which costs time; None: all.
+        seals: Verifies the seals. The default has no pins, so it verifies no stamp.
 
     Raises:
         EvidenceError: The directory is none, or cannot be read.
@@ -124,7 +124,7 @@ def _unreadable(entry: AttemptEntry, digest: str, problem: str) -> AttemptFact:
 def _orphans(
     directory: Path, entries: Sequence[AttemptEntry], digest: str
 ) -> Iterator[AttemptFact]:
-    """Attempts that stand there although the ledger of attempts does not know them."""
+    """Attempts in the directory that are not in the ledger of attempts."""
     known = {entry.directory for entry in entries}
     for path in sorted(directory.glob("*/*/a[0-9]*")):
         if path in known or not path.is_dir():
@@ -148,7 +148,7 @@ def _orphans(
 
 
 def _digest(directory: Path) -> str:
-    """SHA-256 over `SHA256  PATH` of the files that list what stands in the directory."""
+    """SHA-256 over `SHA256  PATH` of the files that list the content of the directory."""
     lines: list[str] = []
     try:
         for path in sorted([*(directory / "attempts").glob("*.json"), *published_files(directory)]):

@@ -1,8 +1,8 @@
-"""Predicted beside observed: by reading, by cell, by the compact table, and the violated sets.
+"""Predictions beside observations: by reading, by cell, in the compact table; violated sets.
 
 A *cell* is one run in one state under one grader; it matches when every reading in it does. The
-*table* pools them as studies are published: a grader in a control state over all mutants, or in
-the faulted state of one mutant. A reading without a prediction matches nothing and misses nothing.
+*table* pools cells in the form in which studies are published: a grader in a control state over all
+mutants, or in the faulted state of one mutant. A reading without a prediction is not compared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Observation", "matrix", "observations", "table", "totals", "violated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One verdict of one grader beside its prediction. `matches` None: none was made."""
+    """One verdict of one grader beside its prediction. `matches` is None without a prediction."""
 
     attempt: AttemptFact
     state: StateFact
@@ -77,7 +77,7 @@ def _of_state(
 
 
 def matrix(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
-    """One row for every mutant, grader and state of the study, also where nothing was read."""
+    """One row for every mutant, grader and state of the study, with or without readings."""
     study = judged.study
     seen: dict[tuple[str, str, State], list[Observation]] = {}
     for item in observations(study, judged.counted):
@@ -210,7 +210,7 @@ def _from(items: Iterable[Observation], sources: Sources) -> list[list[int]]:
 def violated(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
     """The violated set of every mutant in every repetition, and whether they agree.
 
-    Repetitions that disagree are all told; there is no average and no majority.
+    Repetitions that disagree are all listed; there is no average and no majority.
     """
     study = judged.study
     rows = []

@@ -1,8 +1,7 @@
 """What the ledger knows of an attempt: facts read from evidence, as frozen values.
 
-Two axes stay apart: `AttemptFact.outcome` says whether the attempt was valid, readings say what a
-grader concluded. Where a fact came from is part of it: path inside its evidence directory, and
-SHA-256.
+Two axes stay apart: `AttemptFact.outcome` says whether the attempt was valid; readings say what a
+grader concluded. Each fact has its source: a path inside the evidence directory, and a SHA-256.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = [
 ]
 
 PUBLISHED: Final = "PUBLISHED"
-"""Registration of a record that was transcribed from somebody's published figures."""
+"""The registration of a record that was transcribed from published figures."""
 
 DAMAGED: Final = "its evidence does not hold together"
 
@@ -52,9 +51,9 @@ class ReadingFact:
     verdict: Verdict
     exception: str | None  # "TypeError: message", kept for ERROR
     raw: Source | None = None  # the returned object
-    elapsed: float | None = None  # seconds; None where nobody says
+    elapsed: float | None = None  # seconds; None if not recorded
     pods: PodCondition = PodCondition.UNKNOWN  # as the sampler saw them around the reading
-    identity: str = ""  # digest of versions and modules that the instrument told
+    identity: str = ""  # digest of the versions and modules that the instrument reported
     diagnostic: str | None = None  # a direct call beside the reading, which touches no verdict
     changes: tuple[str, ...] = ()  # what changed in the cluster while the grader looked
 
@@ -77,11 +76,6 @@ class WindowFact:
     failures: int
     successes: int
 
-    @property
-    def error_rate(self) -> float | None:
-        """Failures per completed request; None when nothing was completed."""
-        return self.failures / self.requests if self.requests else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationFact:
@@ -97,7 +91,7 @@ class StateFact:
     """Everything read in one state of one attempt.
 
     `post_mutation` is the part of the window whose rounds are known to have begun after the mutant
-    was applied; None outside the faulted state, or where no round's begin is known.
+    was applied; None outside the faulted state, or if no round's begin is known.
     """
 
     state: State
@@ -113,7 +107,7 @@ class StateFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealFact:
-    """What was verified of an attempt's seal. Texts are empty where there is no seal that holds."""
+    """What was verified of an attempt's seal. Texts are empty if no seal holds."""
 
     standing: Standing
     digest: str  # SHA-256 of seal.json
@@ -124,10 +118,10 @@ class SealFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFact:
-    """One attempt at one run. `outcome` None: it died before it could say how it ended.
+    """One attempt at one run. `outcome` is None if the process died before it recorded an end.
 
-    `excluded` says why an attempt that ended `COMPLETE` does not count all the same; `damaged`
-    that its evidence does not hold together, so that what it would have shown is not known.
+    `excluded` says why an attempt that ended `COMPLETE` does not count. `damaged` says that its
+    evidence is inconsistent, so that what it showed is not known.
     """
 
     study: str
@@ -150,7 +144,7 @@ class AttemptFact:
     closed: str = ""
     profile: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
-    source: Source | None = None  # record.json, or the ledger entry where there is none
+    source: Source | None = None  # record.json, or attempt.json if there is no record
     timings: Mapping[str, float] = field(default_factory=dict)
     waiting: Mapping[str, float] = field(default_factory=dict)
     around: tuple[str, ...] = ()  # what changed around the namespace meanwhile, a line each
@@ -160,5 +154,5 @@ class AttemptFact:
 
     @property
     def valid(self) -> bool:
-        """Only these enter a score."""
+        """Whether the attempt enters a score."""
         return self.outcome is Outcome.COMPLETE and not self.excluded and not self.damaged

@@ -1,8 +1,8 @@
-"""Under which regime the records stand, and what their registration says of itself.
+"""The regime of the records, and what their registration says.
 
-What was checked when the runs were made is repeated as recorded; only the order of times is looked
-at again, because it can be: prediction token, tree token, first mutation. A registration of
-published figures is as somebody published it and was not verified here.
+What was checked at the time of the runs is repeated as recorded. Only the order of times can be
+checked again, and is: prediction token, tree token, first mutation. The registration of published
+figures is given as published; it was not verified here.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def registration(judged: Judged, study: JudgedStudy, sources: Sources) -> dict[s
 
 
 def headline(kind: str, attempts: tuple[AttemptFact, ...]) -> str:
-    """The regime in one line; of sealed attempts also what their seals do not have."""
+    """The regime in one line; for sealed attempts also what their seals lack."""
     return study_label(attempts) or HEADLINES.get(kind, kind)
 
 
 def _seals(study: JudgedStudy) -> dict[str, Any]:
-    """Each attempt's seal; nothing in any other regime."""
+    """Each attempt's seal; empty in any other regime."""
     sealed = [attempt for attempt in study.attempts if attempt.seal is not None]
     if not sealed:
         return {}
@@ -82,7 +82,7 @@ def _distinct(blocks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _order(block: Mapping[str, Any], first: datetime | None) -> list[dict[str, Any]]:
-    """Each stamped time beside the first mutation; `before` None where either is not known."""
+    """Each stamped time beside the first mutation; `before` is None if no mutation is known."""
     return [
         {
             "stamp": name,

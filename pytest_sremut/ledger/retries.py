@@ -1,9 +1,9 @@
 """Which attempts at a run may be counted.
 
-A run that ended with an outcome that allows it may be tried again (once), one that stopped at the
-healthy gate after its cause was fixed, one that completed never. In an exploration nothing is
-frozen, so there every attempt that ended well counts and an unearned retry is only told; under a
-registration it is excluded. Pure.
+Some outcomes allow one retry. A run that stopped at the healthy gate may be tried again after its
+cause was fixed. A completed run is never retried. In an exploration nothing is frozen, so every
+attempt that ended well counts and a retry that was not allowed is only reported. Under a
+registration such a retry is excluded. Pure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["apply_retry_rule", "unearned"]
 
 
 def unearned(earlier: Sequence[AttemptFact]) -> str:
-    """Why a further attempt at a run was not allowed after these; empty where it was."""
+    """Why a further attempt at a run was not allowed after these; empty if it was allowed."""
     used: dict[Outcome, int] = {}
     for attempt in earlier:
         outcome = attempt.outcome or attempt.recorded or Outcome.DRIVER_ABORTED

@@ -4,9 +4,9 @@ Rules kept here:
 - a mutant is *killed* by a grader when every valid faulted reading rejects it, *survived* when
   every one accepts it, *unstable* when they differ (reported, never averaged, and not killed),
   and *unscored* when any of them is an ERROR or there is none;
-- *unproven* when evidence of it is damaged and what is left does not show that it survived: it
-  stays in the denominator and is not killed, so that damage never makes a score better;
-- no mutant with a valid reading means no score: never 100 %, never 0 %;
+- *unproven* when evidence of it is damaged and the rest does not show that it survived: it stays
+  in the denominator and is not killed, so that damage never makes a score better;
+- without a mutant that has a valid reading there is no score: neither 100 % nor 0 %;
 - counts come before percentages, and the denominator is always stated.
 """
 
@@ -50,7 +50,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutantFate:
-    """One grader against one mutant, with the readings it rests on."""
+    """One grader against one mutant, with the counts of its readings."""
 
     grader: str
     mutant: str
@@ -73,7 +73,7 @@ class Score:
 
     @property
     def percent(self) -> float | None:
-        """None when nothing was read: an absence of data is not a score."""
+        """The score in percent; None if nothing was read, for an absence of data is no score."""
         return 100.0 * self.killed / self.scored if self.scored > self.unproven else None
 
 
@@ -194,7 +194,7 @@ def violated_sets(attempts: Iterable[AttemptFact], *, mutant: str) -> list[froze
 
 
 def retained_percent(attempt: AttemptFact) -> float | None:
-    """Successful responses per faulted round, against those per healthy round, in percent.
+    """Successful responses per faulted round, in percent of those per healthy round.
 
     None when either window is missing or the healthy one has no successes.
     """

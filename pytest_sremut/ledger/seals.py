@@ -1,8 +1,8 @@
 """Seals of the attempts in an evidence directory, verified before anything in them is counted.
 
-An attempt of a sealed session counts only under a seal that holds, of a session whose own files
-stand there and hold: a record that was replayed from elsewhere, or was never sealed, is damaged
-like one whose digests do not match. One that died without a seal is what it was: it died.
+An attempt of a sealed session counts only under a seal that holds, and only if the files of its
+session are here and hold too. A record that came from elsewhere, or was never sealed, is damaged
+like one whose digests do not match. An attempt that died before it was sealed counts as died.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["Registrations", "Seals", "read_seals", "study_label"]
 
 Registrations = Callable[[str, int, str], AnchorState | None]
-"""Study, revision, digest of the manifest -> what stands behind its stamps; None: not verified."""
+"""Study, revision, digest of the manifest -> what anchors its stamps; None: not verified."""
 
 
 def study_label(attempts: tuple[AttemptFact, ...]) -> str:
-    """What the sealed attempts of a study that count are called together; empty without any."""
+    """The label that all counted sealed attempts of a study have earned; empty without any."""
     counted = [one for one in attempts if one.valid] or list(attempts)
     standing = weakest(one.seal.standing for one in counted if one.seal is not None)
     return "" if standing is None else label(standing)
@@ -58,13 +58,13 @@ def read_seals(
     verifier: StampVerifier | None = None,
     registrations: Registrations | None = None,
 ) -> Seals:
-    """Verify the seals of an evidence directory; nothing is read where no attempt is sealed.
+    """Verify the seals of an evidence directory; reads nothing if no attempt is sealed.
 
     Args:
         directory: The evidence directory.
         entries: Its ledger of attempts.
-        verifier: Of stamps; without one no stamp is verified.
-        registrations: What stands behind a registration; without it none is verified.
+        verifier: Verifies stamps; without it no stamp is verified.
+        registrations: Verifies registrations; without it none is verified.
 
     Raises:
         EvidenceError: The directory cannot be read.
@@ -109,7 +109,7 @@ def _problems(
         return
     place = place_of(entry)
     for check in reading.checks:
-        of_records = check.name == f"{place} records"  # told with the records
+        of_records = check.name == f"{place} records"  # reported with the records
         if check.ok is False and check.name.startswith(f"{place} ") and not of_records:
             yield f"seal: {_told(check)}"
     if session is None:

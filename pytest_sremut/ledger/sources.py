@@ -1,7 +1,7 @@
-"""Numbers the files that figures come from, so that each figure can say its own.
+"""Numbers the files that figures come from, so that each figure can name its sources.
 
-The states that count come first, ordered by state, mutant, repetition: what one row of a table
-sums up is then a range of numbers. Project files have evidence 0.
+The states that count come first, ordered by state, mutant, repetition. So the sources of a row of a
+table are a range of numbers. Project files have evidence 0.
 """
 
 from __future__ import annotations
@@ -83,5 +83,5 @@ def project_file(path: str, digest: str) -> Source:
 
 
 def files_of(study: Mapping[str, Any], digests: Mapping[str, str], role: str) -> Source | None:
-    """The study's file of a role, where it has one."""
+    """The study's file of a role; None if it has none."""
     return project_file(str(study[role]), digests[role]) if role in digests else None

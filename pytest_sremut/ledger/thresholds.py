@@ -1,6 +1,6 @@
-"""`--sremut-fail-under`: which oracles' scores are too low. Zero is a threshold like another.
+"""`--sremut-fail-under`: which oracles' scores are too low. Zero is a threshold too.
 
-An oracle without a score is below every threshold: an absence of data is not a pass.
+An oracle without a score is below every threshold, for an absence of data is no pass.
 """
 
 from __future__ import annotations

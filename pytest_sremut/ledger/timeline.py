@@ -1,14 +1,14 @@
-"""What a surprising reading was, decided from the sampler's timeline and never from the verdict.
+"""How the pods were around a reading, from the sampler's timeline and never from the verdict.
 
 Pure functions over samples. Times are seconds on the run's monotonic clock. Rules:
 
-- a look that failed is no statement about pods;
-- a pod counts as suspect when a look during the reading (one sampling interval of slack on either
-  side) found it not Running;
-- it *recovered by itself* when the last look before we touched the cluster again does not find it
-  so; what only our own restoration repaired did not recover;
-- a connectivity-check pod of the grader under audit, a pod of ours and any that was marked as a
-  probe's when it was seen (`engine.own_pods`) are not the application.
+- A failed sample says nothing about pods.
+- A pod is suspect if a sample during the reading found it not Running. The reading is extended by
+  one sampling interval on either side.
+- A suspect pod *recovered by itself* if the last sample before our next change of the cluster finds
+  it Running or gone. What only our own restoration repaired did not recover.
+- Not of the application: the connectivity-check pods of the grader under audit, our own pods, and
+  pods that were marked as a probe's in the sample (`engine.own_pods`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _PROBES: Final = ("service-connectivity-check", "sremut-")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One look at the namespace.
+    """One sample of the namespace.
 
-    `not_running` maps pod UID to phase for every pod that was not Running; None says that this
-    look failed, which is no statement about pods.
+    `not_running` maps pod UID to phase for every pod that was not Running. It is None if the sample
+    failed, which says nothing about pods.
     """
 
     at: float
@@ -55,8 +55,8 @@ def pods_during(
         samples: The whole timeline, ascending.
         begin: Start of the reading.
         end: End of the reading.
-        slack: How far outside the reading a sample still speaks for it (one sampling interval).
-        until: When we next changed the cluster ourselves; later samples show our doing.
+        slack: How far outside the reading a sample still counts for it (one sampling interval).
+        until: When we next changed the cluster ourselves; later samples show our own changes.
     """
     seen = [s for s in samples if s.not_running is not None and begin - slack <= s.at <= until]
     near = [s for s in seen if s.at <= end + slack]
@@ -70,10 +70,10 @@ def pods_during(
 
 
 def parse_timeline(data: bytes) -> tuple[Sample, ...]:
-    """The samples of a `sampler.jsonl`, ascending. A torn last line is what a crash leaves.
+    """The samples of a `sampler.jsonl`, ascending in time.
 
-    A line that cannot be read is a look that failed; without a time it is no look at all. Never
-    raises for what the bytes hold.
+    A sample without readable pods is a failed one. A line without a time is no sample; a crash can
+    leave a torn last line. Never raises, whatever the bytes are.
     """
     samples: list[Sample] = []
     for line in data.split(b"\n"):
@@ -98,10 +98,10 @@ def _seconds(value: Any) -> float | None:
 
 
 def application_down(pods: Any) -> dict[str, str] | None:
-    """UID to phase of the application's pods that a look found not Running.
+    """UID to phase of the application's pods that a sample found not Running; None if it failed.
 
     Args:
-        pods: The `pods` of a sample; None comes back for a look that failed or says nothing.
+        pods: The `pods` of a sample.
     """
     if not isinstance(pods, dict) or not isinstance(pods.get("not_running"), list):
         return None

@@ -16,11 +16,11 @@ from pytest_sremut.ledger.sources import Sources
 __all__ = ["attempt_seconds", "timings"]
 
 _DRIVER = "driver"
-"""Phase that spans a whole attempt, where somebody recorded it."""
+"""The phase that spans a whole attempt, if it was recorded."""
 
 
 def attempt_seconds(attempt: AttemptFact) -> float | None:
-    """How long an attempt took: as recorded, or from its opening to its closing; else None."""
+    """How long an attempt took, as recorded or from its times; None if neither is known."""
     if _DRIVER in attempt.timings:
         return attempt.timings[_DRIVER]
     begin, end = _instant(attempt.opened), _instant(attempt.closed)
@@ -35,7 +35,7 @@ def _instant(text: str) -> datetime | None:
 
 
 def timings(judged: JudgedStudy, sources: Sources) -> dict[str, Any]:
-    """Seconds per phase over valid attempts, what of them the protocol demands, and the whole."""
+    """Seconds per phase over valid attempts, the waiting that is demanded, and the total."""
     counted = judged.counted
     whole = [s for attempt in counted if (s := attempt_seconds(attempt)) is not None]
     total = math.fsum(whole)

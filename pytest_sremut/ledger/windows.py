@@ -1,8 +1,8 @@
-"""Workload: every window with its rounds, error rate, and what of the healthy volume was retained.
+"""Workload: every window with its rounds, its error rate and its retained volume.
 
-Retained volume is successful responses per round in percent of the healthy window's, over the
-whole faulted window and over its rounds begun after the mutant was applied; both with the counts
-that they divide. Means are over attempts, each attempt once. Missing windows give no number.
+Retained volume is successful responses per round, in percent of the healthy window's. It is given
+for the whole faulted window and for its rounds that began after the mutant was applied, with the
+counts that it divides. A mean is over attempts, each once. A missing window gives no number.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _counted(window: WindowFact) -> dict[str, Any]:
 
 
 def retained(healthy: WindowFact | None, observed: WindowFact | None) -> float | None:
-    """Successful responses per round in percent of the healthy window's; None of nothing."""
+    """Successful responses per round in percent of the healthy window's; None without data."""
     if healthy is None or observed is None:
         return None
     if not healthy.rounds or not observed.rounds or not healthy.successes:
@@ -138,7 +138,7 @@ def retained_means(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]
 
 
 def quantities(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
-    """Every predicted number against every attempt that it speaks of: matched, or missed."""
+    """Every predicted number beside every attempt that it concerns: matched or missed."""
     table = judged.study.predictions
     if table is None:
         return []
@@ -186,7 +186,7 @@ def _states_of(quantity: Quantity) -> Sequence[State]:
 
 
 def _compared(quantity: Quantity, attempt: AttemptFact, fact: StateFact) -> dict[str, Any]:
-    """One comparison. An interval is given where the measure is a proportion of trials."""
+    """One comparison, with an interval if the measure is a proportion of trials."""
     window, interval = fact.window, None
     if quantity.measure == Measure.RETAINED_PERCENT:
         before = _healthy(attempt)

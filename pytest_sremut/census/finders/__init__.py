@@ -1,1 +1,1 @@
-"""Finders of defects in graders."""
+"""Finders of known defects in graders."""

@@ -1,7 +1,7 @@
-"""Defect finders over what was followed: what an oracle reads, writes, compares, and misses.
+"""Defect finders on what was followed: what an oracle reads, writes, compares and misses.
 
-One finding per class and place, with the problems whose rows met it; the order in which problems
-were followed does not matter.
+There is one finding per class and place, with the problems whose rows have it. The order in which
+problems were followed does not matter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_sremut.census.model import Channel, Direction, Effect, Finding, Place
 from pytest_sremut.census.source import SourceTree
-from pytest_sremut.census.survey import Followed
+from pytest_sremut.census.survey.survey import Followed
 
 __all__ = ["enclosing", "graph_findings", "missing_attributes"]
 
@@ -23,7 +23,7 @@ _WRITES: Final = frozenset({"create", "apply", "update", "delete"})
 
 
 def graph_findings(followed: Sequence[Followed], tree: SourceTree) -> list[Finding]:
-    """All findings that following shows, each once."""
+    """All findings from what was followed, each once."""
     finders: list[Callable[[Followed, SourceTree], Iterable[Finding]]] = [
         _sweeps,
         _writes,

@@ -1,7 +1,7 @@
 """Defect finders over the source text of graders: each finding with file:line and direction.
 
-These look at one function or class at a time. A finder names what it can see in the text and no
-more; whether the benchmark's code reaches a place is the other half's business (`graph_finders`).
+These finders look at one function or class at a time and report only what the text shows. Whether
+the benchmark's code reaches a place is the concern of `finders.graph`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def source_findings(tree: SourceTree, layout: Layout) -> list[Finding]:
-    """All findings that the text alone shows."""
+    """All findings from the text alone."""
     found: list[Finding] = []
     modules = list(oracle_modules(tree, layout))
     for module in modules:
@@ -87,7 +87,7 @@ def _caught(node: ast.ExceptHandler) -> str:
 
 
 def _verdict_in(body: Sequence[ast.stmt]) -> str:
-    """What a handler's own statements say: reject, accept, nothing; empty when none."""
+    """The verdict of a handler's own statements: reject, accept, nothing; empty if none."""
     for node in body:
         if isinstance(node, ast.Return):
             return _verdict_of(node.value)
@@ -300,7 +300,7 @@ def _is_used(method: Function, name: str) -> bool:
 
 
 def _uncalled_helpers(modules: Sequence[Module], layout: Layout) -> Iterator[Finding]:
-    """A method that nothing calls, while classes beside it call theirs of the same name."""
+    """A method that is never called, while other classes call theirs of the same name."""
     owners: dict[str, list[tuple[Module, ast.ClassDef, Function]]] = {}
     for module in modules:
         for cls in _classes(module):
@@ -351,7 +351,7 @@ def _without_baseline(
     for folder in layout.runners:
         for file in tree.python_files(folder):
             if file.removeprefix(folder).strip("/").count("/") > 0:
-                continue  # a runner lies in the folder itself
+                continue  # a runner is a file of the folder itself
             module = tree.by_file(file)
             if module is not None:
                 yield from _runner(module, layout, users)

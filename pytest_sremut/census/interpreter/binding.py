@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from pytest_sremut.census.interpreter.attributes import set_attr, write_field
-from pytest_sremut.census.interpreter.expressions import evaluate, put
+from pytest_sremut.census.interpreter.attributes import set_attr
+from pytest_sremut.census.interpreter.core import evaluate
+from pytest_sremut.census.interpreter.fields import write_field
+from pytest_sremut.census.interpreter.items import put
 from pytest_sremut.census.interpreter.machine import Frame, Machine
 from pytest_sremut.census.interpreter.values import (
     Const,
@@ -52,6 +54,7 @@ def _assign_outer(frame: Frame, name: str, value: Value) -> None:
 
 
 def assign_item(m: Machine, owner: Value, key: ast.expr, value: Value, frame: Frame) -> None:
+    """`owner[key] = value`, where the key may be unknown."""
     if isinstance(owner, OneOf):
         for option in owner.options:
             assign_item(m, option, key, value, frame)

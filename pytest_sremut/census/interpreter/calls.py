@@ -1,21 +1,25 @@
-"""Calls: binding arguments, following functions of the benchmark, making instances.
+"""Calls: evaluating and binding arguments, following functions of the benchmark.
 
-A function is entered at most twice on one stack for the same receiver, and never deeper than a
-bound: recursion then gives an unknown value.
+A function is entered at most twice on one stack, and the stack has a bound. A call beyond that
+gives an unknown value.
 """
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Final
 
+from pytest_sremut.census.interpreter.classes import find_in_class
+from pytest_sremut.census.interpreter.core import call, evaluate, run_block
+from pytest_sremut.census.interpreter.instances import instantiate
+from pytest_sremut.census.interpreter.items import iterate
 from pytest_sremut.census.interpreter.machine import MAX_DEPTH, Frame, Machine, Scope
 from pytest_sremut.census.interpreter.values import (
     Bound,
     ClassV,
     Const,
     Dict,
-    Ext,
     Func,
     Inst,
     KObj,
@@ -30,16 +34,11 @@ from pytest_sremut.census.interpreter.values import (
 )
 from pytest_sremut.census.model import Place, Reason
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["call", "call_node", "define", "instantiate"]
+__all__ = ["CALLS", "call_node", "define"]
 
 
 def call_node(m: Machine, node: ast.Call, frame: Frame) -> Value:
     """The value of a call expression."""
-    from pytest_sremut.census.interpreter.expressions import evaluate, iterate
-
     m.step()
     if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
         owner = _owner_of(frame)
@@ -53,6 +52,12 @@ def call_node(m: Machine, node: ast.Call, frame: Frame) -> Value:
             args += iterate(m, inner)[0] if isinstance(inner, ListV | Dict) else []
         else:
             args.append(evaluate(m, arg, frame))
+    kwargs = _keywords(m, node, frame)
+    frame.line = node.lineno
+    return call(m, func, args, kwargs)
+
+
+def _keywords(m: Machine, node: ast.Call, frame: Frame) -> dict[str, Value]:
     kwargs: dict[str, Value] = {}
     for keyword in node.keywords:
         value = evaluate(m, keyword.value, frame)
@@ -60,56 +65,49 @@ def call_node(m: Machine, node: ast.Call, frame: Frame) -> Value:
             kwargs[keyword.arg] = value
         elif isinstance(value, Dict):
             kwargs.update({str(key): item for key, item in value.entries.items()})
-    frame.line = node.lineno
-    return call(m, func, args, kwargs)
+    return kwargs
 
 
 def _owner_of(frame: Frame) -> ClassV | None:
     return frame.func.owner if frame.func is not None else None
 
 
-def call(m: Machine, func: Value, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
-    """Call a value. Calling what is not determined is unknown."""
-    positional = list(args)
-    match func:
-        case Bound():
-            return call(m, func.func, [func.self, *positional], kwargs)
-        case Func():
-            return _enter(m, func, positional, kwargs)
-        case Native():
-            return func.call(positional, kwargs)
-        case ClassV():
-            return instantiate(m, func, positional, kwargs)
-        case Partial():
-            return call(m, func.func, [*func.args, *positional], {**func.kwargs, **kwargs})
-        case Ext():
-            from pytest_sremut.census.models.kubernetes import call_external
+def _bound(m: Machine, func: Bound, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return call(m, func.func, [func.self, *args], kwargs)
 
-            return call_external(m, func, positional, kwargs)
-        case OneOf():
-            callable_ = [one for one in func.options if not isinstance(one, Const)]
-            if len(callable_) == 1 and len(func.options) <= 2:
-                return call(m, callable_[0], positional, kwargs)
-            with m.maybe():
-                return join([call(m, one, positional, kwargs) for one in callable_])
-        case Inst():
-            from pytest_sremut.census.interpreter.attributes import find_in_class
 
-            found = find_in_class(m, func.cls, "__call__")
-            if found is not None:
-                return call(m, found[1], [func, *positional], kwargs)
-            return Unknown(func.cls.name)
-        case Unknown(text=text):
-            return Unknown(f"{text}()", is_trail=func.is_trail)
-        case KObj():
-            return func
-        case _:
-            return Unknown("call")
+def _native(m: Machine, func: Native, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return func.call(args, kwargs)
+
+
+def _partial(m: Machine, func: Partial, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return call(m, func.func, [*func.args, *args], {**func.kwargs, **kwargs})
+
+
+def _one_of(m: Machine, func: OneOf, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    callable_ = [one for one in func.options if not isinstance(one, Const)]
+    if len(callable_) == 1 and len(func.options) <= 2:
+        return call(m, callable_[0], args, kwargs)
+    with m.maybe():
+        return join([call(m, one, args, kwargs) for one in callable_])
+
+
+def _instance(m: Machine, func: Inst, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    found = find_in_class(m, func.cls, "__call__")
+    if found is not None:
+        return call(m, found[1], [func, *args], kwargs)
+    return Unknown(func.cls.name)
+
+
+def _unknown(m: Machine, func: Unknown, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return Unknown(f"{func.text}()", is_trail=func.is_trail)
+
+
+def _object(m: Machine, func: KObj, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return func
 
 
 def _enter(m: Machine, func: Func, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    from pytest_sremut.census.interpreter.expressions import evaluate
-    from pytest_sremut.census.interpreter.statements import run_block
 
     node = func.node
     self = args[0] if args and func.owner is not None and func.kind != "static" else None
@@ -163,7 +161,6 @@ def _captured_self(func: Func) -> Value | None:
 
 def define(m: Machine, func: Func, frame: Frame) -> Func:
     """Evaluate a function's defaults where it is defined, as Python does."""
-    from pytest_sremut.census.interpreter.expressions import evaluate
 
     spec = func.node.args
     names = [arg.arg for arg in (*spec.posonlyargs, *spec.args)]
@@ -178,7 +175,7 @@ def define(m: Machine, func: Func, frame: Frame) -> Func:
 
 
 def _bind(func: Func, args: list[Value], kwargs: dict[str, Value], frame: Frame) -> None:
-    """Parameters from arguments."""
+    """Bind the parameters to the arguments."""
     spec = func.node.args
     names = [arg.arg for arg in (*spec.posonlyargs, *spec.args)]
     rest = dict(kwargs)
@@ -205,74 +202,15 @@ def _bind(func: Func, args: list[Value], kwargs: dict[str, Value], frame: Frame)
         frame.scope[spec.kwarg.arg] = Dict(dict(rest))
 
 
-def instantiate(m: Machine, cls: ClassV, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """An instance, its initialiser followed."""
-    from pytest_sremut.census.interpreter.attributes import find_in_class, is_enum, mro_of
-
-    if is_enum(m, cls):
-        return args[0] if args else Unknown(cls.name)
-    inst = Inst(cls)
-    found = find_in_class(m, cls, "__init__")
-    if found is not None:
-        call(m, found[1], [inst, *args], kwargs)
-        return inst
-    fields = _dataclass_fields(m, cls)
-    if fields:
-        _fill(m, inst, fields, args, kwargs)
-    elif any(one.foreign for one in mro_of(m, cls)):
-        inst.attrs.update(dict(kwargs.items()))
-    return inst
-
-
-def _dataclass_fields(m: Machine, cls: ClassV) -> list[tuple[ClassV, str, ast.expr | None]]:
-    from pytest_sremut.census.interpreter.attributes import mro_of
-
-    fields: dict[str, tuple[ClassV, str, ast.expr | None]] = {}
-    for one in reversed(mro_of(m, cls)):
-        marked = any("dataclass" in ast.unparse(item) for item in one.node.decorator_list)
-        if not marked and not any(path.endswith("NamedTuple") for path in one.foreign):
-            continue
-        for item in one.node.body:
-            if not isinstance(item, ast.AnnAssign) or not isinstance(item.target, ast.Name):
-                continue
-            if "ClassVar" not in ast.unparse(item.annotation):
-                fields[item.target.id] = (one, item.target.id, item.value)
-    return list(fields.values())
-
-
-def _fill(
-    m: Machine,
-    inst: Inst,
-    fields: list[tuple[ClassV, str, ast.expr | None]],
-    args: list[Value],
-    kwargs: dict[str, Value],
-) -> None:
-    from pytest_sremut.census.interpreter.attributes import find_in_class
-    from pytest_sremut.census.interpreter.expressions import evaluate
-
-    for index, (owner, name, default) in enumerate(fields):
-        if index < len(args):
-            inst.attrs[name] = args[index]
-        elif name in kwargs:
-            inst.attrs[name] = kwargs[name]
-        elif default is not None:
-            frame = Frame(module=owner.module, scope=Scope(owner.scope), line=owner.node.lineno)
-            inst.attrs[name] = _default(m, evaluate(m, default, frame), default, frame)
-        else:
-            inst.attrs[name] = Unknown(name)
-    after = find_in_class(m, inst.cls, "__post_init__")
-    if after is not None:
-        call(m, after[1], [inst], {})
-
-
-def _default(m: Machine, value: Value, node: ast.expr, frame: Frame) -> Value:
-    """`field(default=…)` and `field(default_factory=…)`."""
-    from pytest_sremut.census.interpreter.expressions import evaluate
-
-    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("field"):
-        for keyword in node.keywords:
-            if keyword.arg == "default":
-                return evaluate(m, keyword.value, frame)
-            if keyword.arg == "default_factory":
-                return call(m, evaluate(m, keyword.value, frame), [], {})
-    return value
+CALLS: Final[dict[type[Value], Callable[[Machine, Any, list[Value], dict[str, Value]], Value]]] = {
+    Bound: _bound,
+    Func: _enter,
+    Native: _native,
+    ClassV: instantiate,
+    Partial: _partial,
+    OneOf: _one_of,
+    Inst: _instance,
+    Unknown: _unknown,
+    KObj: _object,
+}
+"""Calling, by the type of the callee."""

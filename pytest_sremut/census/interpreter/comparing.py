@@ -1,4 +1,4 @@
-"""Comparisons of partly known values: true, false, or not determined (None)."""
+"""Comparisons of partly known values: true, false, or not known (None)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ __all__ = ["NOT_PLAIN", "compared", "plain_constant"]
 
 
 def compared(op: ast.cmpop, left: Value, right: Value) -> bool | None:
+    """Whether the comparison holds; None if that is not known."""
     if isinstance(op, ast.Is | ast.IsNot):
         same = _identical(left, right)
         return same if same is None or isinstance(op, ast.Is) else not same
@@ -59,7 +60,7 @@ NOT_PLAIN: Final = object()
 
 
 def plain_constant(value: Value) -> Any:
-    """The Python value, when it is known in full and comparable."""
+    """The Python value, if it is known in full; otherwise `NOT_PLAIN`."""
     if isinstance(value, Const):
         if isinstance(value.value, str) and HOLE.search(value.value):
             return NOT_PLAIN

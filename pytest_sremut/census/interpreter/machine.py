@@ -1,47 +1,63 @@
 """The state of one interpretation: modules, frames, effects, trails, and the bound on steps.
 
-The interpreter follows the benchmark's own code on partly known values. Rules kept here: a test
-whose outcome is known takes one branch, any other takes both and joins what they leave; a loop
-over known items takes them all (up to a bound), any other runs its body once; nothing is executed
-and nothing of the benchmark is imported. What cannot be followed is a `Trail` with its place.
+The interpreter follows the benchmark's own code on partly known values. Its rules:
+
+- If the outcome of a test is known, one branch is followed. Otherwise both are, and what they
+  leave is joined.
+- A loop over known items takes every item, up to a bound. Any other loop runs its body once.
+- Nothing is executed, and nothing of the benchmark is imported.
+- What cannot be followed is a `Trail` with its place.
+
+`Language` holds the tables of handlers: what to do for each kind of syntax and of value. The
+handlers call each other through `core`, which looks them up here; so no handler's module needs to
+import another's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ast
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Literal
 
 from pytest_sremut.census.interpreter.values import (
     Const,
     Dict,
-    Ext,
     Func,
     KObj,
-    Lazy,
     ListV,
     ModuleV,
     OneOf,
     Root,
-    Unknown,
     Value,
     copied,
 )
 from pytest_sremut.census.model import Effect, Place, Reason, Trail
+from pytest_sremut.census.rules import Rules
+from pytest_sremut.census.source import SourceTree
 
-if TYPE_CHECKING:
-    from pytest_sremut.census.rules import Rules
-    from pytest_sremut.census.source import SourceTree
-
-__all__ = ["MAX_DEPTH", "BudgetError", "Comparison", "Frame", "Machine", "MissingRead", "Scope"]
+__all__ = [
+    "MAX_DEPTH",
+    "BudgetError",
+    "Comparison",
+    "End",
+    "Frame",
+    "Language",
+    "Machine",
+    "MissingRead",
+    "Scope",
+]
 
 MAX_DEPTH: Final = 48
 MAX_STEPS: Final = 400_000
 
+End = Literal["return", "raise", "break", "continue"] | None
+"""How a block ends; None when execution falls through."""
+
 
 class BudgetError(Exception):
-    """The bound on steps was reached; caught where a phase begins."""
+    """The bound on steps was reached. It is caught where a phase begins."""
 
 
 class Scope(dict[str, Value]):
@@ -67,7 +83,7 @@ class Frame:
     yields: list[Value] = field(default_factory=list)
     outer_names: set[str] = field(default_factory=set)  # global and nonlocal
     exits: list[list[dict[str, Value]]] = field(default_factory=list)  # of the loops around
-    handlers: int = 0  # how many exception handlers surround the call
+    handlers: int = 0  # the number of exception handlers around the call
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +107,32 @@ class Comparison:
     place: Place
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    """The tables of handlers, by the type of syntax node or of value.
+
+    Handlers of `attributes` get the name, and whether the program asks if the attribute exists
+    (`getattr` with a default). `builtin` gives the builtin of a name, None when there is none.
+    """
+
+    expressions: Mapping[type[ast.expr], Callable[[Machine, Any, Frame], Value]]
+    statements: Mapping[type[ast.stmt], Callable[[Machine, Any, Frame], End]]
+    calls: Mapping[type[Value], Callable[[Machine, Any, list[Value], dict[str, Value]], Value]]
+    attributes: Mapping[type[Value], Callable[[Machine, Any, str, bool], Value]]
+    builtin: Callable[[Machine, str], Value | None]
+
+
 @dataclass(slots=True, eq=False)
 class Machine:
-    """Everything an interpretation shares. `plumbing` names files whose lines are not cited when
-    a caller outside them exists (a wrapper around kubectl)."""
+    """Everything that an interpretation shares.
+
+    `plumbing` names files, such as a wrapper around kubectl: a line in one of them is not cited if
+    a caller outside them exists.
+    """
 
     tree: SourceTree
     rules: Rules
+    language: Language
     plumbing: tuple[str, ...] = ()
     effects: list[Effect] = field(default_factory=list)
     roots: list[Root] = field(default_factory=list)
@@ -110,14 +145,13 @@ class Machine:
     stack: list[Frame] = field(default_factory=list)
     modules: dict[str, ModuleV] = field(default_factory=dict)
     files: dict[str, Value] = field(default_factory=dict)  # written during interpretation, by path
-    may: int = 0  # how many undecided branches we are inside
+    may: int = 0  # the number of undecided branches around
     handlers: int = 0
     tries: int = 0
     sleeps: int = 0
     steps: int = 0
     order: int = 0
     limit: int = MAX_STEPS
-    follow: Callable[[], None] | None = None
 
     # -- places ------------------------------------------------------------------------------
 
@@ -151,6 +185,7 @@ class Machine:
         via: str = "api",
         detail: str = "",
     ) -> None:
+        """Record that something is done to, or asked of, the cluster."""
         self.order += 1
         self.effects.append(
             Effect(
@@ -171,7 +206,7 @@ class Machine:
     def read(
         self, kind: str, *, namespace: str, name: str, is_list: bool, selector: str = ""
     ) -> KObj:
-        """A read of the cluster: its answer, whose fields are then watched."""
+        """Record a read of the cluster. Returns its answer, whose fields are then watched."""
         root = Root(
             kind=kind,
             namespace=namespace,
@@ -185,12 +220,13 @@ class Machine:
         return KObj(root, is_list=is_list)
 
     def trail(self, reason: Reason, what: str) -> None:
+        """Record, once, that following the source ends here."""
         trail = Trail(reason=reason, place=self.cited(), what=what[:160])
         if trail not in self.trails:
             self.trails.append(trail)
 
     def compared(self, left: Value, right: Value, *, is_equal: bool) -> None:
-        """Note which constants the fields of read objects are compared with."""
+        """Record which constants the fields of read objects are compared with."""
         for one, two in ((left, right), (right, left)):
             fields = [item for item in _members(one) if isinstance(item, KObj) and item.path]
             values = [
@@ -205,13 +241,14 @@ class Machine:
                     )
 
     def step(self) -> None:
+        """Count a step. Raises BudgetError when the bound is reached."""
         self.steps += 1
         if self.steps > self.limit:
             raise BudgetError
 
     @contextmanager
     def maybe(self) -> Iterator[None]:
-        """Inside: what happens may not happen."""
+        """Inside: it is not known whether this happens."""
         self.may += 1
         try:
             yield
@@ -220,8 +257,11 @@ class Machine:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Inside: the top level of a module or a class body is followed. It runs once, whoever
-        needs it first, so nothing of it may be recorded in that one's phase."""
+        """Inside: the top level of a module or of a class body is followed.
+
+        It runs once, for whoever needs it first. So nothing that it does is recorded in the phase
+        of that first user.
+        """
         kept = (self.effects, self.roots, self.trails, self.missing, self.calls, self.comparisons)
         counts = (self.may, self.handlers, self.tries, self.sleeps, self.order)
         self.effects, self.roots, self.trails, self.missing = [], [], [], []
@@ -235,7 +275,7 @@ class Machine:
             self.may, self.handlers, self.tries, self.sleeps, self.order = counts
 
     def remember_shared(self, scope: dict[str, Value]) -> None:
-        """Note the lists and mappings that a module or class holds, as they are now."""
+        """Keep the lists and mappings that a module or class holds now."""
         mutable: dict[str, Value] = {
             name: value for name, value in scope.items() if isinstance(value, ListV | Dict)
         }
@@ -244,8 +284,10 @@ class Machine:
             self._renew(scope, mutable)
 
     def fresh_problem(self) -> None:
-        """Give the next problem the modules and classes as they were first: what one problem
-        appends to a class's list must not change the row of another."""
+        """Give the next problem the modules and classes as they were at first.
+
+        What one problem appends to a class's list must not change the row of another.
+        """
         for scope, mutable in self.shared:
             self._renew(scope, mutable)
         self.files = {}
@@ -257,7 +299,7 @@ class Machine:
             scope[name] = copied(value)
 
     def fresh_phase(self) -> None:
-        """Forget what was recorded, keep the heap: the next phase begins."""
+        """Begin the next phase: forget what was recorded, keep the values."""
         self.effects = []
         self.roots = []
         self.trails = []
@@ -268,73 +310,9 @@ class Machine:
         self.steps = 0
         self.sleeps = 0
 
-    # -- modules -----------------------------------------------------------------------------
-
-    def module(self, name: str) -> ModuleV | None:
-        """The module with its top level followed; None when it has no readable file."""
-        if name in self.modules:
-            return self.modules[name]
-        module = self.tree.module(name)
-        if module is None:
-            return None
-        from pytest_sremut.census.interpreter.statements import run_block
-
-        value = ModuleV(module)
-        self.modules[name] = value
-        scope = Scope()
-        value.names = scope
-        scope["__name__"] = Const(name)
-        scope["__file__"] = Const(module.file)
-        value.is_running = True
-        frame = Frame(module=value, scope=scope)
-        self.stack.append(frame)
-        with self.aside():
-            try:
-                run_block(self, module.tree.body, frame)
-            finally:
-                self.stack.pop()
-                value.is_running = False
-        self.remember_shared(scope)
-        return value
-
-    def resolve(self, lazy: Lazy) -> Value:
-        """What an import stands for."""
-        module = self.module(lazy.module)
-        if module is not None:
-            if not lazy.name:
-                return module
-            if lazy.name in module.names:
-                found = module.names[lazy.name]
-                return self.resolve(found) if isinstance(found, Lazy) else found
-            below = self.module(f"{lazy.module}.{lazy.name}")
-            if below is not None:
-                return below
-            return self._unresolved(lazy)
-        if lazy.name:
-            below = self.module(f"{lazy.module}.{lazy.name}")
-            if below is not None:
-                return below
-        if self.tree.knows(lazy.module):
-            if not lazy.name and self.tree.has_package(lazy.module):
-                return Ext(lazy.module)  # a namespace package: attributes are its modules
-            return self._unresolved(lazy)
-        return Ext(f"{lazy.module}.{lazy.name}" if lazy.name else lazy.module)
-
-    def _unresolved(self, lazy: Lazy) -> Value:
-        name = f"{lazy.module}.{lazy.name}" if lazy.name else lazy.module
-        for part in (name, lazy.module):
-            base = part.replace(".", "/")
-            for file in (f"{base}.py", f"{base}/__init__.py"):
-                if file in self.tree.broken:
-                    self.trail(Reason.BROKEN_FILE, str(self.tree.broken[file].place))
-                    return Unknown(name, is_trail=True)
-        if self.stack:
-            self.trail(Reason.MISSING_MODULE, f"import of {name}")
-        return Unknown(name, is_trail=True)
-
 
 def _members(value: Value) -> list[Value]:
-    """The value, or the items of a list or the alternatives it may be."""
+    """The value itself, the items of a list, or the alternatives."""
     if isinstance(value, ListV):
         return [one for item in value.items for one in _members(item)]
     if isinstance(value, OneOf):

@@ -1,4 +1,4 @@
-"""Binary operators on partly known values: texts grow with their holes, numbers stay small."""
+"""Binary operators on partly known values. Texts keep their holes, and numbers stay small."""
 
 from __future__ import annotations
 
@@ -28,43 +28,57 @@ _BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 
 def combine(node: ast.BinOp, left: Value, right: Value) -> Value:
+    """The value of a binary operation: unknown, or a text with holes, if a side is unknown."""
     if isinstance(node.op, ast.Div) and isinstance(left, PathV):
         text = as_text(right)
         below = hole(ast.unparse(node.right)) if text is None else text
         return PathV(below if below.startswith("/") else f"{left.text.rstrip('/')}/{below}")
     if isinstance(node.op, ast.Add):
-        if isinstance(left, ListV) and isinstance(right, ListV):
-            return ListV([*left.items, *right.items], left.is_open or right.is_open)
-        if isinstance(left, ListV):
-            return ListV(list(left.items), is_open=True)
-        texts = [as_text(left), as_text(right)]
-        strings = [
-            isinstance(side, Const) and isinstance(side.value, str) for side in (left, right)
-        ]
-        if any(strings) and not all(strings):
-            sides = (node.left, node.right)
-            parts = [
-                hole(ast.unparse(side)[:48]) if text is None else text
-                for text, side in zip(texts, sides, strict=True)
-            ]
-            return Const("".join(parts))
+        added = _added(node, left, right)
+        if added is not None:
+            return added
     if isinstance(node.op, ast.Mod) and isinstance(left, Const) and isinstance(left.value, str):
         return Const(_percent(left.value, right))
     if isinstance(node.op, ast.BitOr) and isinstance(left, Dict) and isinstance(right, Dict):
         return Dict({**left.entries, **right.entries}, left.is_open or right.is_open)
     if isinstance(left, Const) and isinstance(right, Const):
-        function = _BINARY.get(type(node.op))
-        try:
-            result = function(left.value, right.value) if function and _small(left, right) else None
-        except (TypeError, ValueError, ArithmeticError):
-            result = None
+        result = _computed(node.op, left, right)
         if result is not None:
             return Const(result)
     return Unknown(ast.unparse(node)[:60] if len(ast.dump(node)) < 2000 else "expression")
 
 
+def _added(node: ast.BinOp, left: Value, right: Value) -> Value | None:
+    """The sum if a side is a list, or exactly one side is a text; None otherwise."""
+    if isinstance(left, ListV):
+        if isinstance(right, ListV):
+            return ListV([*left.items, *right.items], left.is_open or right.is_open)
+        return ListV(list(left.items), is_open=True)
+    strings = [isinstance(side, Const) and isinstance(side.value, str) for side in (left, right)]
+    if any(strings) and not all(strings):
+        sides = ((left, node.left), (right, node.right))
+        return Const("".join(_shown(value, part) for value, part in sides))
+    return None
+
+
+def _shown(value: Value, node: ast.expr) -> str:
+    text = as_text(value)
+    return hole(ast.unparse(node)[:48]) if text is None else text
+
+
+def _computed(op: ast.operator, left: Const, right: Const) -> Any:
+    """What Python computes; None if it raises or the result could be huge."""
+    function = _BINARY.get(type(op))
+    if function is None or not _small(left, right):
+        return None
+    try:
+        return function(left.value, right.value)
+    except (TypeError, ValueError, ArithmeticError):
+        return None
+
+
 def _small(left: Const, right: Const) -> bool:
-    """No operation that could build something huge."""
+    """Whether the result of an operation cannot be huge."""
     for side in (left.value, right.value):
         if isinstance(side, str | bytes) and len(side) > LONG_TEXT:
             return False

@@ -26,7 +26,7 @@ _DEEP: Final = 24
 
 
 def as_text(value: Value) -> str | None:
-    """`str(value)`, with holes; None when nothing is known."""
+    """`str(value)`, with holes; None if nothing is known."""
     match value:
         case Const(value=raw):
             return raw if isinstance(raw, str) else str(raw)
@@ -55,7 +55,7 @@ def structure_text(value: Value) -> str | None:
 
 
 def plain(value: Value, depth: int) -> Any:
-    """A value as JSON data. Of a Kubernetes object: its identity and what was written to it."""
+    """A value as JSON data. A Kubernetes object gives its identity and what was written to it."""
     if depth > _DEEP:
         return hole("deep")
     match value:
@@ -101,7 +101,7 @@ def is_none(value: Value) -> bool:
 
 
 def constant(raw: Any) -> Value:
-    """A Python value (from JSON or YAML) as one of ours."""
+    """A Python value from JSON or YAML as a `Value`."""
     if isinstance(raw, dict):
         return Dict({key: constant(item) for key, item in raw.items()})
     if isinstance(raw, list | tuple):

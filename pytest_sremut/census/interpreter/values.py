@@ -1,8 +1,8 @@
-"""What the interpreter computes with: values known in full, in part, or not at all.
+"""The values of the interpreter: known in full, in part, or not at all.
 
-A text that is known in part is a `Const` whose string contains *holes* (`⟦name⟧`): the shell
-parser, paths and comparisons then see how far it is known. A Kubernetes object read from an API
-or from `kubectl get` is a `KObj`: which fields of it are read or written is recorded on its root.
+A text that is known in part is a `Const` whose string has *holes* (`⟦name⟧`), so that the shell
+parser, paths and comparisons know which part is known. A Kubernetes object from an API or from
+`kubectl get` is a `KObj`. Its root records which of its fields are read or written.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from pytest_sremut.census.model import Place
-    from pytest_sremut.census.source import Module
+from pytest_sremut.census.model import Place
+from pytest_sremut.census.source import Module
 
 __all__ = [
     "HOLE",
@@ -42,9 +41,7 @@ __all__ = [
     "camel",
     "copied",
     "hole",
-    "is_text",
     "join",
-    "known_text",
 ]
 
 HOLE: Final = re.compile(r"⟦[^⟦⟧]*⟧")
@@ -74,7 +71,7 @@ class PathV(Value):
 
 @dataclass(slots=True, eq=False)
 class ListV(Value):
-    """A list, tuple or set; `is_open` when there may be more items than known."""
+    """A list, tuple or set; `is_open` if there may be more items than known."""
 
     items: list[Value]
     is_open: bool = False
@@ -82,18 +79,20 @@ class ListV(Value):
 
 @dataclass(slots=True, eq=False)
 class Dict(Value):
-    """A mapping with constant keys; `is_open` when there may be more. `kind` names what it builds
-    (`V1Service`)."""
+    """A mapping with constant keys; `is_open` if there may be more.
+
+    `kind` is the client class that it stands for, such as `V1Service`.
+    """
 
     entries: dict[Any, Value]
     is_open: bool = False
     kind: str = ""
-    element: Value | None = None  # a typical value, where keys are not known
+    element: Value | None = None  # a typical value, if keys are not known
 
 
 @dataclass(slots=True, eq=False)
 class Rec(Value):
-    """An object of an external library whose attributes matter (a finished process)."""
+    """An object of an external library whose attributes matter, such as a finished process."""
 
     attrs: dict[str, Value]
     text: str = ""
@@ -113,7 +112,6 @@ class ModuleV(Value):
 
     module: Module
     names: dict[str, Value] = field(default_factory=dict)
-    is_running: bool = False
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -165,7 +163,7 @@ class Partial(Value):
 
 @dataclass(slots=True, eq=False)
 class Native(Value):
-    """Behaviour that we model ourselves: called with positional and keyword values."""
+    """Modelled behaviour, called with positional and keyword values."""
 
     call: Callable[[list[Value], dict[str, Value]], Value]
     name: str = ""
@@ -192,7 +190,7 @@ class Ext(Value):
     """A name of an external library by its path (`kubernetes.client.CoreV1Api().list_node`)."""
 
     path: str
-    about: Value | None = None  # what it was made with, where that matters
+    about: Value | None = None  # what it was made with, if that matters
 
 
 @dataclass(slots=True, eq=False)
@@ -227,7 +225,7 @@ class OneOf(Value):
 
 @dataclass(slots=True, eq=False)
 class Unknown(Value):
-    """Nothing is known; `text` says what it was in the source."""
+    """An unknown value; `text` says what it was in the source."""
 
     text: str = "?"
     is_trail: bool = False  # the reason has been recorded where the trail ended
@@ -236,19 +234,6 @@ class Unknown(Value):
 def hole(text: str) -> str:
     """A hole named after the expression it stands for."""
     return "⟦" + re.sub(r"[^\w.\-\[\]]+", "_", text)[:48] + "⟧"
-
-
-def is_text(value: Value) -> bool:
-    return isinstance(value, Const) and isinstance(value.value, str)
-
-
-def known_text(value: Value) -> str | None:
-    """The text, when it is known in full."""
-    if isinstance(value, PathV):
-        return None if HOLE.search(value.text) else value.text
-    if isinstance(value, Const) and isinstance(value.value, str) and not HOLE.search(value.value):
-        return value.value
-    return None
 
 
 def camel(name: str) -> str:
@@ -261,7 +246,7 @@ def camel(name: str) -> str:
 
 
 def join(values: list[Value]) -> Value:
-    """One value for several that are possible."""
+    """One value that stands for several possible ones."""
     flat: list[Value] = []
     seen: set[Any] = set()
     for value in values:
@@ -285,7 +270,7 @@ def join(values: list[Value]) -> Value:
 
 
 def copied(value: Value) -> Value:
-    """A deep copy of what can be changed; reading the copy of an object is reading the object."""
+    """A deep copy of what can be changed. Reads of a copied object count for the original."""
     return _copied(value, {}, 0)
 
 
@@ -301,7 +286,7 @@ def _copied(value: Value, roots: dict[int, Root], depth: int) -> Value:
                 name=old.name,
                 place=old.place,
                 is_list=old.is_list,
-                reads=old.reads,  # reading the copy is reading what was read
+                reads=old.reads,  # reads of the copy count for the original
                 writes=dict(old.writes),
             )
         return KObj(roots[id(old)], value.path, value.is_list)

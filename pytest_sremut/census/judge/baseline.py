@@ -1,6 +1,6 @@
 """The baseline: what a benchmark's maintainers know already, so that only new blindness fails.
 
-A finding is known by its key (finder, file, subject), which survives shifted lines.
+A finding is known by its key (finder, file, subject), which does not change when lines shift.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read_baseline(file: Path | None) -> Baseline:
 
 
 def baseline_text(census: Census) -> str:
-    """The baseline that makes everything this census shows known."""
+    """A baseline under which everything in this census is known."""
     blind = sorted(row.problem for row in census.rows if row.verdict is Verdict.BLIND)
     keys = sorted({finding.key for finding in census.findings})
     lines = ["schema: sremut/census-baseline/v1"]

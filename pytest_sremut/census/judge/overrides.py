@@ -1,7 +1,7 @@
-"""Verdicts by hand: a reviewed file, each with citation and reason, always shown as such.
+"""Verdicts by hand, from a reviewed file: each with its reason and citation, and shown as such.
 
-An override never hides what the rules said: the row keeps both. One that names a problem that
-does not exist, or that says what the rules say anyway, is an error: such a file has gone stale.
+An override never hides the verdict of the rules: the row keeps both. An override is stale, and an
+error, if its problem does not exist or if the rules say the same anyway.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """A file of them. `digest` is of its bytes, empty when there is no file."""
+    """A file of overrides. `digest` is of its bytes; empty if there is no file."""
 
     entries: Mapping[str, Override]
     digest: str = ""
@@ -64,7 +64,7 @@ def read_overrides(file: Path | None) -> Overrides:
 
 
 def apply_overrides(rows: Sequence[Row], overrides: Overrides) -> list[Row]:
-    """The rows with verdicts by hand put in. Raises InputError for a stale override."""
+    """The rows with the verdicts by hand. Raises InputError for a stale override."""
     known = {row.problem: row for row in rows}
     for index, problem in enumerate(overrides.entries):
         one = overrides.entries[problem]

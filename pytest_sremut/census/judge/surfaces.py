@@ -1,10 +1,12 @@
-"""From effects to the two sides of a verdict: observations of the oracle, perturbations of the
-injector.
+"""The two sides of a verdict: observations of the oracle, perturbations of the injector.
 
-Rules kept here: what happens in an exception handler is a rollback and perturbs nothing; a program
-that only looks changes nothing; an object deleted and created again is changed in its fields, not
-in its existence; pods that are deleted and a workload that is scaled down and up again are
-*recycled*, which is no perturbation by itself but decides where a symptom may show.
+The rules:
+
+- What an exception handler does is a rollback and perturbs nothing.
+- A program that only reads changes nothing.
+- An object that is deleted and created again is changed in its fields, not in its existence.
+- Pods that are deleted, and a workload that is scaled down and up again, are *recycled*. That is no
+  perturbation, but it decides where a symptom may show.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _WRITES = frozenset({"create", "apply", "update", "delete"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recycle:
-    """Pods or a workload that the injector makes start anew."""
+    """Pods or a workload that the injector restarts."""
 
     kind: str
     namespace: str
@@ -36,7 +38,7 @@ class Recycle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What an injector leaves."""
+    """What an injector leaves behind."""
 
     perturbations: Sequence[Perturbation]
     recycles: Sequence[Recycle] = field(default_factory=tuple)
@@ -57,7 +59,7 @@ def same_name(one: str, two: str) -> bool:
 
 
 def leaves(paths: Iterable[str]) -> tuple[str, ...]:
-    """Without the paths that only lead to others."""
+    """The paths without those that are only a prefix of another."""
     given = sorted(set(paths))
     return tuple(
         path
@@ -69,9 +71,11 @@ def leaves(paths: Iterable[str]) -> tuple[str, ...]:
 def observations(
     effects: Sequence[Effect], roots: Sequence[Root], workload: Sequence[str]
 ) -> list[Observation]:
-    """What an oracle looks at. `workload` names the files of load generators: whatever is read
-    there is the workload's own report. Probes that the oracle created itself are not counted as
-    reads of pods, but as what they do."""
+    """What an oracle observes.
+
+    `workload` names the files of load generators. What is read there is the workload's own report.
+    A probe pod that the oracle created is counted as what it does, not as a read of a pod.
+    """
     own = {effect.name for effect in effects if effect.verb == "create" and effect.name}
     found: set[Observation] = set()
     for root in roots:
@@ -127,8 +131,10 @@ def _observed(effect: Effect, channel: Channel, kind: str, detail: str) -> Obser
 
 
 def perturbations(effects: Sequence[Effect], rules: Rules, workload: Sequence[str] = ()) -> Side:
-    """What is different after the injector, and what it recycled. Dropped ones stay in the list
-    with the reason, so that a reader can object."""
+    """What is different after the injector, and what it recycled.
+
+    Perturbations that do not count stay in the list with the reason, so that a reader can object.
+    """
     stability = re.compile(rules.verdicts["stability"])
     effects = [_load(effect, workload) for effect in effects]
     done = [effect for effect in effects if effect.verb in {*_WRITES, "restart", "exec", "load"}]
@@ -171,7 +177,7 @@ def perturbations(effects: Sequence[Effect], rules: Rules, workload: Sequence[st
 
 
 def _load(effect: Effect, workload: Sequence[str]) -> Effect:
-    """A request that a load generator sends during injection is load, not a look."""
+    """A request that a load generator sends during injection is load, no observation."""
     is_request = effect.verb == "exec" and effect.kind in {"HTTP", "METRICS"}
     if workload and is_request and effect.sink.file.startswith(tuple(workload)):
         return replace(effect, verb="load", kind="LOAD")

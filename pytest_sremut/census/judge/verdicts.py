@@ -1,8 +1,8 @@
-"""The verdict: what an observation says about a perturbation, by the rules that are data.
+"""The verdict: whether an observation sees a perturbation, by the rules that are data.
 
-A row is ADEQUATE when any counted perturbation is seen by any observation; UNCERTAIN when none is
-but a trail ended, or a functional signal is read about which no rule decides; BLIND otherwise.
-The order of observations and perturbations never matters: the strongest rule speaks.
+A row is ADEQUATE if any observation sees any counted perturbation. Otherwise it is UNCERTAIN if a
+trail ended, or if no rule decides about a functional signal that is read. Otherwise it is BLIND.
+The order of observations and perturbations does not matter: the strongest rule decides.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pytest_sremut.census.rules import Rules
 
 __all__ = ["Judgement", "judge"]
 
-# Kinds of which an oracle reads some field in passing: of these the field must be the changed one.
+# An oracle reads some field of these kinds in passing, so the changed field itself must be read.
 _BY_FIELD: Final = frozenset(
     {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod", "Node"}
 )
@@ -45,7 +45,7 @@ _STRENGTH: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A verdict with what justifies it."""
+    """A verdict and its justification."""
 
     verdict: Verdict
     rule: str
@@ -69,12 +69,12 @@ def judge(
     """Judge one problem.
 
     Args:
-        seen: What the oracle looks at.
-        side: What the injector leaves.
-        inject_trails, oracle_trails: Where following either ended early.
+        seen: What the oracle observes.
+        side: What the injector leaves behind.
+        inject_trails, oracle_trails: Where following either of them ended early.
         rules: The rule data.
         aspects: What the checkout's alert rules are about.
-        has_window: Whether the oracle polls or waits, rather than looking at one instant.
+        has_window: Whether the oracle polls or waits, rather than reading at one instant.
     """
     counted = [one for one in side.perturbations if not one.dropped]
     if not counted:
@@ -182,7 +182,7 @@ class _Around:
 def _sees(
     look: Observation, change: Perturbation, entry: Mapping[str, Any], around: _Around
 ) -> str:
-    """The rule by which this observation sees this perturbation; empty when none."""
+    """The rule by which this observation sees this perturbation; empty if none does."""
     if look.channel is not Channel.API:
         return _signal(look, change, entry, around.aspects)
     if not same_scope(look.namespace, change.namespace):
@@ -194,20 +194,28 @@ def _sees(
             return "own-status"
     if look.kind in entry.get("derived", ()):
         return "derived-kind"
-    if entry.get("stops") and _reads_status(look):
-        for one in around.recycles:
-            near = same_scope(one.namespace, look.namespace) and not one.settled
-            if near and one.kind == look.kind:
-                return "recycled-status"
+    if entry.get("stops") and _reads_status(look) and _is_recycled(look, around.recycles):
+        return "recycled-status"
     is_down = change.kind in around.workloads and look.kind == "Pod"
     if is_down and around.has_window and entry.get("status") and _reads_status(look):
         return "watched-pods" if _lasts(change, entry) else ""
     return ""
 
 
+def _is_recycled(look: Observation, recycles: Sequence[Recycle]) -> bool:
+    """Whether the injector restarted what is observed, and did not wait for it afterwards."""
+    return any(
+        one.kind == look.kind and not one.settled and same_scope(one.namespace, look.namespace)
+        for one in recycles
+    )
+
+
 def _lasts(change: Perturbation, entry: Mapping[str, Any]) -> bool:
-    """Whether a symptom is still there when the oracle looks: the injector does not wait for the
-    surface to be stable, or the symptom comes back by itself."""
+    """Whether a symptom is still there when the oracle looks.
+
+    If the injector waits for stability, the status that it waited for no longer counts as a
+    symptom, unless the symptom comes back by itself.
+    """
     return not change.settled or bool(entry.get("recurs"))
 
 
@@ -217,7 +225,7 @@ def _direct(look: Observation, change: Perturbation) -> bool:
     if change.kind not in _BY_FIELD:
         return True
     if change.verb == "create" and not look.name:
-        return False  # a list of all workloads is not a look at this new one
+        return False  # a list of all workloads does not single out this new one
     return any(_overlap(one, two) for one in look.fields for two in change.fields)
 
 
@@ -287,7 +295,7 @@ def _observe(rules: Rules, counted: Sequence[Perturbation]) -> str:
 def _symptoms(
     seen: Sequence[Observation], counted: Sequence[Perturbation], rules: Rules
 ) -> tuple[str, ...]:
-    """What the oracle may notice downstream and the rules do not count."""
+    """What the oracle may notice later, although the rules do not count it."""
     found: set[str] = set()
     for change in counted:
         entry = _entry(rules, change)

@@ -1,11 +1,16 @@
-"""Python's builtins, as far as they matter for following a grader."""
+"""Python's builtins, as far as following a grader needs them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
+from pytest_sremut.census.interpreter.attributes import set_attr
+from pytest_sremut.census.interpreter.classes import find_in_class, mro_of
+from pytest_sremut.census.interpreter.core import call, get_attr
+from pytest_sremut.census.interpreter.items import iterate, put, truth
 from pytest_sremut.census.interpreter.machine import Machine
+from pytest_sremut.census.interpreter.texts import as_text
 from pytest_sremut.census.interpreter.values import (
     HOLE,
     ClassV,
@@ -22,15 +27,16 @@ from pytest_sremut.census.interpreter.values import (
     join,
 )
 from pytest_sremut.census.model import Reason
+from pytest_sremut.census.models.files import open_file
 
-__all__ = ["builtin"]
+__all__ = ["builtin", "builtin_attribute"]
 
 Args = list[Value]
 Kwargs = dict[str, Value]
 
 
 def builtin(m: Machine, name: str) -> Value | None:
-    """The builtin of that name; None when there is none."""
+    """The builtin of that name; None if there is none."""
     if name in _MODELLED:
         function = _MODELLED[name]
         return Native(lambda args, kwargs: function(m, args, kwargs), name)
@@ -39,13 +45,20 @@ def builtin(m: Machine, name: str) -> Value | None:
     return None
 
 
+def builtin_attribute(m: Machine, value: Native, name: str, quiet: bool) -> Value:
+    """The name of a builtin, or a method of a builtin class (`str.lower`)."""
+    if name == "__name__":
+        return Const(value.name)
+    if value.name in {"str", "dict"}:
+        return Native(lambda _args, _kwargs: Unknown(name), name)
+    return Unknown(name)
+
+
 def _print(m: Machine, args: Args, kwargs: Kwargs) -> Value:
     return Const(None)
 
 
 def _str(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.texts import as_text
-
     if not args:
         return Const("")
     if isinstance(args[0], KObj):
@@ -73,8 +86,6 @@ def _float(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _bool(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.expressions import truth
-
     holds = truth(args[0]) if args else False
     return Unknown("bool") if holds is None else Const(holds)
 
@@ -91,8 +102,6 @@ def _len(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _collect(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.expressions import iterate
-
     if not args:
         return ListV([])
     if isinstance(args[0], KObj):
@@ -104,8 +113,6 @@ def _collect(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _dict(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.expressions import iterate, put
-
     result = Dict({})
     if args and isinstance(args[0], Dict):
         result = Dict(dict(args[0].entries), args[0].is_open, args[0].kind, args[0].element)
@@ -122,9 +129,7 @@ def _dict(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _fold(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    """any, all, sum, min, max: the argument is followed for its reads; the result is unknown."""
-    from pytest_sremut.census.interpreter.expressions import iterate
-
+    """any, all, sum, min, max: what the argument reads is recorded; the result is unknown."""
     for arg in args:
         iterate(m, arg)
     if "key" in kwargs:
@@ -133,9 +138,6 @@ def _fold(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _apply(m: Machine, func: Value, iterables: Args) -> Args:
-    from pytest_sremut.census.interpreter.calls import call
-    from pytest_sremut.census.interpreter.expressions import iterate
-
     columns = [iterate(m, one)[0] for one in iterables]
     return [call(m, func, list(row), {}) for row in zip(*columns, strict=False)]
 
@@ -159,16 +161,12 @@ def _sorted(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _enumerate(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.expressions import iterate
-
     items, is_all = iterate(m, args[0]) if args else ([], True)
     pairs: Args = [ListV([Const(index), item]) for index, item in enumerate(items)]
     return ListV(pairs, is_open=not is_all)
 
 
 def _zip(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.expressions import iterate
-
     columns = [iterate(m, arg) for arg in args]
     rows = zip(*[items for items, _ in columns], strict=False)
     return ListV([ListV(list(row)) for row in rows], not all(is_all for _, is_all in columns))
@@ -181,14 +179,12 @@ def _range(m: Machine, args: Args, kwargs: Kwargs) -> Value:
             values = range(*numbers)
         except (TypeError, ValueError):
             return ListV([], is_open=True)
-        # Repetition changes nothing here: three turns are as good as three hundred.
+        # Repetition adds nothing: three turns show as much as three hundred.
         return ListV([Const(number) for number in values[:3]], is_open=len(values) > 3)
     return ListV([Unknown("index")], is_open=True)
 
 
 def _next(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.expressions import iterate
-
     items, is_all = iterate(m, args[0]) if args else ([], False)
     found = list(items) if not is_all else list(items[:1])
     if not is_all and len(args) > 1:
@@ -197,9 +193,6 @@ def _next(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _getattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.attributes import get_attr
-    from pytest_sremut.census.interpreter.texts import as_text
-
     if len(args) < 2:
         return Unknown("getattr")
     name = as_text(args[1])
@@ -218,9 +211,6 @@ def _getattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _hasattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.attributes import find_in_class
-    from pytest_sremut.census.interpreter.texts import as_text
-
     name = as_text(args[1]) if len(args) > 1 else None
     if name is not None and isinstance(args[0], Inst):
         inst = args[0]
@@ -231,9 +221,6 @@ def _hasattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _setattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.attributes import set_attr
-    from pytest_sremut.census.interpreter.texts import as_text
-
     if len(args) == 3:
         name = as_text(args[1])
         if name is not None and not HOLE.search(name):
@@ -242,8 +229,6 @@ def _setattr(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _isinstance(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.attributes import mro_of
-
     if len(args) == 2:
         wanted = args[1].items if isinstance(args[1], ListV) else [args[1]]
         if isinstance(args[0], Inst) and all(isinstance(one, ClassV) for one in wanted):
@@ -282,8 +267,6 @@ def _type(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _open(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.models.files import open_file
-
     return open_file(m, args[0] if args else kwargs.get("file", Unknown()))
 
 

@@ -1,13 +1,13 @@
 """Command lines run by the benchmark: kubectl, helm, and everything else a rule names.
 
-The shell text is split as a shell would; each program's effect is recorded; the output of a
-`kubectl get` is a Kubernetes object whose fields are then watched.
+The text is split as a shell splits it, and the effect of each program is recorded. The output of
+`kubectl get` is a Kubernetes object, whose fields are then watched.
 """
 
 from __future__ import annotations
 
 from pytest_sremut.census.interpreter.machine import Machine
-from pytest_sremut.census.interpreter.values import HOLE, Const, Unknown, Value
+from pytest_sremut.census.interpreter.values import Const, Unknown, Value
 from pytest_sremut.census.model import Reason
 from pytest_sremut.census.models.helm import helm
 from pytest_sremut.census.models.kubectl import kubectl
@@ -18,7 +18,7 @@ __all__ = ["run_command"]
 
 
 def run_command(m: Machine, command: Value, *, stdin: Value) -> Value:
-    """Record what a command does; its standard output as a value."""
+    """Record what a command does. Returns its standard output as a value."""
     words = tokens_of(command)
     if words is None:
         m.trail(Reason.OPAQUE_COMMAND, "a command that is not determined")
@@ -62,20 +62,15 @@ def _run(m: Machine, line: Line, stdin: Value) -> Value:
         for one in parse(inner) if inner else []:
             program_line(m, one, namespace="", where=f"node by {program}")
         return Unknown("output")
-    channel = m.rules.channel_of(program)
-    if channel:
+    if m.rules.channel_of(program):
         program_line(m, line, namespace="", where="the host")
         return Unknown("output")
-    shown = " ".join(line.words)
-    if HOLE.fullmatch(program):
-        m.trail(Reason.OPAQUE_COMMAND, shown)
-    else:
-        m.trail(Reason.OPAQUE_COMMAND, shown)
+    m.trail(Reason.OPAQUE_COMMAND, " ".join(line.words))
     return Unknown("output")
 
 
 def _after_target(words: list[str]) -> list[str]:
-    """What `docker exec [-it] NODE …` or `ssh [-o x] HOST …` runs over there."""
+    """What `docker exec [-it] NODE …` or `ssh [-o x] HOST …` runs there."""
     index = 0
     if words[:1] == ["exec"]:
         index = 1

@@ -1,17 +1,14 @@
 """Files that the benchmark reads from its own checkout, and files it writes while it runs.
 
-A file of the checkout is read as text and parsed as data. What is written exists only here, by
-its path: `yaml.dump(deployment, f)` and a later `kubectl apply -f` then meet.
+A file of the checkout is read as text and parsed as data. A file that the benchmark writes is kept
+here under its path only. So `kubectl apply -f` finds what `yaml.dump(deployment, f)` wrote before.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-import yaml
-
+from pytest_sremut.census.interpreter.bodies import documents
 from pytest_sremut.census.interpreter.machine import Machine
+from pytest_sremut.census.interpreter.texts import constant
 from pytest_sremut.census.interpreter.values import (
     HOLE,
     Const,
@@ -27,13 +24,11 @@ from pytest_sremut.census.interpreter.values import (
     join,
 )
 
-__all__ = ["documents", "dump", "load", "open_file", "plain_path", "read_file", "write_file"]
-
-_MAX_DATA = 2 * 1024 * 1024
+__all__ = ["dump", "load", "open_file", "plain_path", "read_file", "write_file"]
 
 
 def plain_path(value: Value) -> str:
-    """The path as text; holes where it is not known."""
+    """The path as text, with holes for what is not known."""
     if isinstance(value, PathV):
         return value.text
     if isinstance(value, Const) and isinstance(value.value, str):
@@ -44,7 +39,7 @@ def plain_path(value: Value) -> str:
 
 
 def read_file(m: Machine, path: str) -> Value:
-    """The content: as written during this interpretation, or from the checkout."""
+    """The content of a file, as written during this interpretation or from the checkout."""
     if path in m.files:
         return m.files[path]
     if HOLE.search(path):
@@ -54,7 +49,7 @@ def read_file(m: Machine, path: str) -> Value:
 
 
 def write_file(m: Machine, path: str, content: Value) -> None:
-    """Later reads and applies of that path see this content."""
+    """Let later reads and applies of that path see this content."""
     if path in m.files and m.may:
         m.files[path] = join([m.files[path], content])
     else:
@@ -92,7 +87,6 @@ def open_file(m: Machine, value: Value) -> Value:
 
 def load(m: Machine, value: Value) -> Value:
     """`json.loads`, `json.load`, `yaml.safe_load` of text or of a file object."""
-    from pytest_sremut.census.interpreter.texts import constant
 
     if isinstance(value, Rec) and "__path__" in value.attrs:
         value = read_file(m, plain_path(value.attrs["__path__"]))
@@ -110,26 +104,12 @@ def load(m: Machine, value: Value) -> Value:
     return Unknown("data")
 
 
-def documents(text: str) -> list[Any]:
-    """The documents of a JSON or YAML text; holes stay as text. Empty when it is neither."""
-    if len(text) > _MAX_DATA:
-        return []
-    try:
-        return [json.loads(text)]
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return [one for one in yaml.safe_load_all(text) if one is not None]
-    except (yaml.YAMLError, ValueError, RecursionError, AttributeError, TypeError):
-        return []
-
-
 def dump(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """`json.dumps(x)`, `yaml.dump(x)`, and with a file object as second argument a write."""
+    """`json.dumps(x)` and `yaml.dump(x)`; a write if the second argument is a file object."""
     if not args:
         return Unknown("text")
     stream = args[1] if len(args) > 1 else kwargs.get("stream", kwargs.get("fp"))
     if isinstance(stream, Rec) and "__path__" in stream.attrs:
         write_file(m, plain_path(stream.attrs["__path__"]), args[0])
         return Const(None)
-    return args[0]  # a structure stands for its own text
+    return args[0]  # a structure is used as its own text

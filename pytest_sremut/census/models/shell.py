@@ -1,30 +1,34 @@
 """Shell text to programs with arguments: lists, pipes, `sh -c`, here-documents, common wrappers.
 
-Never executed, and never an error: text that a shell would refuse is split at white space.
+Nothing is executed and nothing is an error: text that a shell refuses is split at white space.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 __all__ = ["Line", "parse"]
 
 _SEPARATORS: Final = frozenset({";", "&&", "||", "|", "&", "\n", "|&", ";;", "(", ")"})
+_PIPES: Final = frozenset({"|", "|&"})
+_SHELLS: Final = frozenset({"sh", "bash", "ash", "zsh"})
 _ASSIGNMENT: Final = re.compile(r"^[A-Za-z_]\w*=")
 _HEREDOC: Final = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n(.*?)\n\s*\2\s*(?=\n|$)", re.DOTALL)
 _KEYWORDS: Final = frozenset(
     {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time"}
 )
 _MAX_DEPTH: Final = 4
+_MAX_WRAPPERS: Final = 8
 _MAX_LINES: Final = 400
 
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """One program. `stdin` is a here-document's or an echoed text, `pipe` what feeds it."""
+    """One program. `stdin` is the text of a here-document, `pipe` the program that feeds it."""
 
     words: list[str]
     stdin: str | None = None
@@ -39,39 +43,43 @@ def parse(command: list[str] | str, depth: int = 0) -> list[Line]:
     """The programs of a command, in order. Words of a list are taken as they are."""
     if isinstance(command, list):
         return _unwrap(Line(list(command)), depth)
+    result: list[Line] = []
+    for line in _lines(command)[:_MAX_LINES]:
+        result += _unwrap(line, depth)
+    return result
+
+
+def _lines(command: str) -> list[Line]:
+    """The programs of a shell text, each with the program that feeds it."""
     text, documents = _take_documents(command)
     lines: list[Line] = []
     current: list[str] = []
     previous: Line | None = None
-
-    def finish(separator: str) -> None:
-        nonlocal current, previous
-        while current and (_ASSIGNMENT.match(current[0]) or current[0] in _KEYWORDS):
-            current = current[1:]
-        if current:
-            line = Line(_without_redirections(current), pipe=previous)
-            if line.words:
-                for word in list(line.words):
-                    if word in documents:
-                        line.words.remove(word)
-                        line.stdin = documents[word]
-                if line.words:
-                    lines.append(line)
-                    previous = line if separator in {"|", "|&"} else None
-        current = []
-        if separator not in {"|", "|&"}:
-            previous = None
-
-    for token in _tokens(text):
-        if token in _SEPARATORS:
-            finish(token)
-        else:
+    for token in [*_tokens(text), ";"]:
+        if token not in _SEPARATORS:
             current.append(token)
-    finish(";")
-    result: list[Line] = []
-    for line in lines[:_MAX_LINES]:
-        result += _unwrap(line, depth)
-    return result
+            continue
+        line = _line(current, documents, previous)
+        current = []
+        if line is not None:
+            lines.append(line)
+        if token not in _PIPES:
+            previous = None
+        elif line is not None:
+            previous = line
+    return lines
+
+
+def _line(words: list[str], documents: dict[str, str], pipe: Line | None) -> Line | None:
+    """One program; None when only assignments, keywords or redirections are left."""
+    while words and (_ASSIGNMENT.match(words[0]) or words[0] in _KEYWORDS):
+        words = words[1:]
+    line = Line(_without_redirections(words), pipe=pipe)
+    for word in list(line.words):
+        if word in documents:
+            line.words.remove(word)
+            line.stdin = documents[word]
+    return line if line.words else None
 
 
 def _take_documents(text: str) -> tuple[str, dict[str, str]]:
@@ -103,7 +111,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _rows(text: str) -> list[str]:
-    """Lines, except inside quotes."""
+    """The lines; a line break inside quotes does not end one."""
     rows: list[str] = []
     start = 0
     quote = ""
@@ -143,45 +151,75 @@ def _without_redirections(words: list[str]) -> list[str]:
 
 
 def _unwrap(line: Line, depth: int) -> list[Line]:
-    """`sudo x`, `timeout 5 x`, `sh -c '…'`, `env A=b x` are about x."""
+    """`sudo x`, `timeout 5 x`, `sh -c '…'`, `env A=b x` run x."""
     words = line.words
-    for _ in range(8):
+    for _ in range(_MAX_WRAPPERS):
         if not words:
             return []
         program = words[0].rpartition("/")[2]
-        if program in {"sudo", "nohup", "exec", "command", "nice", "stdbuf", "busybox", "chroot"}:
-            words = words[1:]
-            skip = 1 if program == "chroot" else 0
-            while words and words[0].startswith("-"):
-                words = words[1:]
-            words = words[skip:]
-        elif program == "env":
-            words = words[1:]
-            while words and ("=" in words[0] or words[0].startswith("-")):
-                words = words[1:]
-        elif program == "timeout":
-            words = words[1:]
-            while words and words[0].startswith("-"):
-                words = words[1:]
-            words = words[1:]
-        elif program in {"nsenter"}:
-            if "--" in words:
-                words = words[words.index("--") + 1 :]
-            else:
-                words = [word for word in words[1:] if not word.startswith("-")]
-                words = [word for word in words if not word.isdigit()]
-        elif program in {"sh", "bash", "ash", "zsh", "/bin/sh"}:
-            flags = [word for word in words[1:] if word.startswith("-") and "c" in word]
-            if flags and depth < _MAX_DEPTH:
-                position = words.index(flags[0]) + 1
-                if position < len(words):
-                    return parse(words[position], depth + 1)
-            if line.stdin is not None and depth < _MAX_DEPTH:
-                return parse(line.stdin, depth + 1)
+        if program in _SHELLS:
+            inner = _script(line, words)
+            if inner is not None and depth < _MAX_DEPTH:
+                return parse(inner, depth + 1)
             break
-        else:
+        wrapped = _WRAPPERS.get(program)
+        if wrapped is None:
             break
+        words = wrapped(words)
     if not words:
         return []
     line.words = words
     return [line]
+
+
+def _script(line: Line, words: list[str]) -> str | None:
+    """The text that a shell runs: after `-c`, or its here-document."""
+    flags = [word for word in words[1:] if word.startswith("-") and "c" in word]
+    if flags:
+        position = words.index(flags[0]) + 1
+        if position < len(words):
+            return words[position]
+    return line.stdin
+
+
+def _without_flags(words: list[str]) -> list[str]:
+    """What follows the wrapper and its flags."""
+    words = words[1:]
+    while words and words[0].startswith("-"):
+        words = words[1:]
+    return words
+
+
+def _without_one_more(words: list[str]) -> list[str]:
+    """The same for `timeout 5 x` and `chroot DIR x`."""
+    return _without_flags(words)[1:]
+
+
+def _without_assignments(words: list[str]) -> list[str]:
+    words = words[1:]
+    while words and ("=" in words[0] or words[0].startswith("-")):
+        words = words[1:]
+    return words
+
+
+def _in_namespaces(words: list[str]) -> list[str]:
+    """What `nsenter -t 1 -m -- x` runs."""
+    if "--" in words:
+        return words[words.index("--") + 1 :]
+    words = [word for word in words[1:] if not word.startswith("-")]
+    return [word for word in words if not word.isdigit()]
+
+
+_WRAPPERS: Final[dict[str, Callable[[list[str]], list[str]]]] = {
+    "sudo": _without_flags,
+    "nohup": _without_flags,
+    "exec": _without_flags,
+    "command": _without_flags,
+    "nice": _without_flags,
+    "stdbuf": _without_flags,
+    "busybox": _without_flags,
+    "chroot": _without_one_more,
+    "timeout": _without_one_more,
+    "env": _without_assignments,
+    "nsenter": _in_namespaces,
+}

@@ -1,6 +1,6 @@
-"""Functional signals: what running a program in a pod, or asking an address, looks at or changes.
+"""Functional signals: what a program in a pod, or a request to an address, reads or changes.
 
-Which program means which channel, and which programs only look, is rule data.
+The rules say which program uses which channel, and which programs only read.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from pytest_sremut.census.interpreter.machine import Machine
+from pytest_sremut.census.interpreter.texts import as_text
 from pytest_sremut.census.interpreter.values import Const, Dict, ListV, OneOf, Unknown, Value, hole
 from pytest_sremut.census.model import Reason
 from pytest_sremut.census.models.shell import Line, parse
@@ -20,15 +21,14 @@ _MAX_TEXT: Final = 160
 
 
 def endpoint(m: Machine, url: str, *, program: str, method: str = "get", where: str = "") -> None:
-    """An HTTP request: metrics when the address says so."""
+    """Record an HTTP request, or a read of metrics if the address is one of metrics."""
     kind = "METRICS" if _METRICS.search(url) else "HTTP"
     detail = f"{method.upper()} {url}"[:_MAX_TEXT]
     m.effect("exec", kind, name=where, fields=(program,), detail=detail, via="http")
 
 
 def tokens_of(value: Value) -> list[str] | str | None:
-    """A command as words, as one shell text, or None when it is not determined."""
-    from pytest_sremut.census.interpreter.texts import as_text
+    """A command as words or as one shell text; None if it is not known."""
 
     if isinstance(value, ListV):
         words = [as_text(item) or hole("word") for item in value.items]
@@ -40,7 +40,7 @@ def tokens_of(value: Value) -> list[str] | str | None:
 
 
 def in_pod(m: Machine, command: Value, *, namespace: str, pod: str) -> Value:
-    """A command run inside a pod. Its output is unknown."""
+    """Record a command that runs inside a pod. Its output is unknown."""
     words = tokens_of(command)
     if words is None:
         m.trail(Reason.OPAQUE_COMMAND, "a command in a pod that is not determined")
@@ -52,7 +52,7 @@ def in_pod(m: Machine, command: Value, *, namespace: str, pod: str) -> Value:
 
 
 def on_node(m: Machine, command: Value, *, program: str) -> None:
-    """A command run on a node, outside any pod."""
+    """Record a command that runs on a node, outside any pod."""
     words = tokens_of(command)
     shown = (words if isinstance(words, str) else " ".join(words or []))[:_MAX_TEXT]
     m.effect("exec", "NODE", fields=(program,), detail=shown, via="node")
@@ -64,7 +64,7 @@ def on_node(m: Machine, command: Value, *, program: str) -> None:
 
 
 def program_line(m: Machine, line: Line, *, namespace: str, where: str) -> None:
-    """One program with its arguments, run in a pod or on a node."""
+    """Record one program with its arguments that runs in a pod or on a node."""
     program = line.program
     if program in m.rules.shell_words:
         return
@@ -102,7 +102,7 @@ def _writes(line: Line) -> bool:
 
 
 def probe_in_body(m: Machine, body: Value, namespace: str, name: str) -> None:
-    """The programs that a created Pod or Job runs."""
+    """Record the programs that a created Pod or Job runs."""
     for command in _commands(body, 0):
         words = tokens_of(command)
         if words is None:
@@ -114,29 +114,32 @@ def probe_in_body(m: Machine, body: Value, namespace: str, name: str) -> None:
 def _commands(value: Value, depth: int) -> list[Value]:
     if depth > 12:
         return []
-    found: list[Value] = []
+    inner: list[Value] = []
     if isinstance(value, Dict):
-        command, args = value.entries.get("command"), value.entries.get("args")
-        parts = [one for one in (command, args) if isinstance(one, ListV)]
-        if parts and not isinstance(command, ListV):
-            parts.insert(0, ListV([Const(_entrypoint(value.entries.get("image")))]))
-        if parts:
-            found.append(ListV([item for part in parts for item in part.items]))
-        for key, item in value.entries.items():
-            if key not in {"command", "args"}:
-                found += _commands(item, depth + 1)
+        inner = [item for key, item in value.entries.items() if key not in {"command", "args"}]
     elif isinstance(value, ListV):
-        for item in value.items:
-            found += _commands(item, depth + 1)
+        inner = value.items
     elif isinstance(value, OneOf):
-        for item in value.options:
-            found += _commands(item, depth + 1)
+        inner = value.options
+    found = _own_command(value) if isinstance(value, Dict) else []
+    for item in inner:
+        found += _commands(item, depth + 1)
     return found
 
 
+def _own_command(value: Dict) -> list[Value]:
+    """The command line of a container; empty if it has neither command nor arguments."""
+    command, args = value.entries.get("command"), value.entries.get("args")
+    parts = [one for one in (command, args) if isinstance(one, ListV)]
+    if not parts:
+        return []
+    if not isinstance(command, ListV):
+        parts.insert(0, ListV([Const(_entrypoint(value.entries.get("image")))]))
+    return [ListV([item for part in parts for item in part.items])]
+
+
 def _entrypoint(image: Value | None) -> str:
-    """What an image without a command runs: named after the image itself."""
-    from pytest_sremut.census.interpreter.texts import as_text
+    """The program of an image without a command, named after the image."""
 
     text = (as_text(image) if image is not None else None) or hole("image")
     return text.rpartition("/")[2].partition(":")[0]

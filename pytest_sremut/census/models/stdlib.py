@@ -1,20 +1,25 @@
-"""The standard library, as far as it carries values from one place to another.
+"""The standard library, as far as it moves values from one place to another.
 
-Nothing here touches the cluster: copies keep watching what they copy, paths stay texts, a file
-that the benchmark would write exists only in the interpretation.
+Nothing here touches the cluster. Reading a copy of an object counts as reading the object, paths
+stay texts, and a file that the benchmark would write exists only in the interpretation.
 """
 
 from __future__ import annotations
 
+import shlex
+import textwrap
 from collections.abc import Callable
 from typing import Final
 
+from pytest_sremut.census.interpreter.core import call
 from pytest_sremut.census.interpreter.machine import Machine
+from pytest_sremut.census.interpreter.modules import resolve
 from pytest_sremut.census.interpreter.texts import external_text
 from pytest_sremut.census.interpreter.values import (
     HOLE,
     Const,
     Dict,
+    Lazy,
     ListV,
     Native,
     Partial,
@@ -55,15 +60,11 @@ def _dirname(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _dedent(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    import textwrap
-
     text = external_text(args[0] if args else None)
     return Const(textwrap.dedent(text))
 
 
 def _quote(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    import shlex
-
     text = external_text(args[0] if args else None)
     return Const(text if HOLE.fullmatch(text) else shlex.quote(text))
 
@@ -75,7 +76,7 @@ def _shlex_join(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 def _environment(m: Machine, args: Args, kwargs: Kwargs) -> Value:
     if len(args) > 1:
-        return args[1]  # the value that applies when nobody sets the variable
+        return args[1]  # the value if the variable is not set
     return Unknown(f"environ_{external_text(args[0] if args else None)}")
 
 
@@ -101,13 +102,11 @@ def _directory(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _import_module(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.values import Lazy
-
     text = external_text(args[0] if args else None)
     if not text or HOLE.search(text):
         m.trail(Reason.UNRESOLVED_DISPATCH, f"import of {text or 'an unknown name'}")
         return Unknown("module", is_trail=True)
-    return m.resolve(Lazy(text))
+    return resolve(m, Lazy(text))
 
 
 def _wraps(m: Machine, args: Args, kwargs: Kwargs) -> Value:
@@ -119,8 +118,6 @@ def _reduce(m: Machine, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _default_dict(m: Machine, args: Args, kwargs: Kwargs) -> Value:
-    from pytest_sremut.census.interpreter.calls import call
-
     element = call(m, args[0], [], {}) if args else None
     return Dict({}, is_open=True, element=element)
 

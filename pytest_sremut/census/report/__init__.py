@@ -1,1 +1,1 @@
-"""A census written out, and the command that does it."""
+"""The census as documents, and the command that writes them."""

@@ -1,6 +1,6 @@
-"""`sremut census`: the audit of a whole benchmark, written to files and summed up on the terminal.
+"""`sremut census`: audit a whole benchmark, write files, print a summary.
 
-Exit codes: 0 a census was taken; 1 it could not be (no registry, incomplete); 2 misuse.
+Exit codes: 0 a census was taken; 1 none could be taken (no registry, incomplete); 2 misuse.
 """
 
 from __future__ import annotations

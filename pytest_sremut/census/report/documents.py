@@ -1,7 +1,7 @@
-"""A census written out: canonical JSON with a schema, CSV for a spreadsheet, Markdown to read.
+"""The census as canonical JSON with a schema, as CSV for a spreadsheet, and as Markdown to read.
 
-All three are functions of the same data. Canonical means: the same checkout, rules and overrides
-give the same bytes.
+All three are functions of the same data: the same checkout, rules and overrides give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _totals(census: Census) -> dict[str, Any]:
         "adequate": census.count(Verdict.ADEQUATE),
         "blind": blind,
         "uncertain": uncertain,
-        # What the uncertain rows leave open.
+        # The uncertain rows leave this range open.
         "blind_at_least": blind,
         "blind_at_most": blind + uncertain,
         "overridden": sum(bool(row.overridden) for row in census.rows),
@@ -215,7 +215,7 @@ def _observed(row: Row) -> list[str]:
 
 
 def to_markdown(census: Census) -> str:
-    """To read: totals, verdicts with their sentences, findings by finder."""
+    """Markdown: totals, verdicts with their sentences, findings by finder."""
     totals = _totals(census)
     lines = [
         "# Census",

@@ -1,1 +1,1 @@
-"""What is known already: the disagreements and scores against which only what is new fails."""
+"""The disagreements and scores that are known already, so that only new ones fail."""

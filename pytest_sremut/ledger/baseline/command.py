@@ -1,4 +1,4 @@
-"""`sremut baseline` and `sremut scores`, both from a ledger. Cheap to import."""
+"""`sremut baseline` and `sremut scores`, both from a ledger. Cheap to import: work loads late."""
 
 from __future__ import annotations
 

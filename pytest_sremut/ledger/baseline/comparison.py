@@ -1,8 +1,8 @@
-"""A ledger against a baseline: what is known, new, gone, and what was not read at all.
+"""A ledger beside a baseline: what is known, new, gone, or not read at all.
 
-Both directions read the same ledger and nothing else, so a live session, an adjudication and
-`sremut baseline` cannot disagree. A cell without a valid reading is not read: it neither matches
-an entry nor makes one stale.
+A live session, an adjudication and `sremut baseline` all read the ledger and nothing else, so they
+cannot disagree. A cell without a valid reading counts as not read: it neither matches an entry nor
+makes one stale.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Cell = tuple[str, str, State]  # oracle, mutant, state
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A disagreement with the readings that show it, of those that could have."""
+    """A disagreement, the readings that show it, and the readings that could have."""
 
     what: Known
     readings: int
@@ -43,15 +43,15 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyComparison:
-    """One study against what is known of it."""
+    """One study beside what is known of it."""
 
     study: str
     known: tuple[Seen, ...]
     new: tuple[Seen, ...]
-    stale: tuple[str, ...]  # what is listed and was read otherwise, or can no longer be
-    unread: tuple[Known, ...]  # listed, and there is no valid reading
+    stale: tuple[str, ...]  # listed, but the readings show otherwise, or the cell is gone
+    unread: tuple[Known, ...]  # listed, but there is no valid reading
     fallen: tuple[str, ...]  # scores below the baseline's
-    remarks: tuple[str, ...]  # what of the baseline does not speak of the study as it stands
+    remarks: tuple[str, ...]  # entries that do not apply to the study as it is now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Comparison:
 
     @property
     def failed(self) -> bool:
-        """Whether anything is worse than what is known."""
+        """Whether anything is worse than the baseline."""
         return any(item.new or item.fallen for item in self.studies)
 
     def head(self) -> str:
@@ -77,7 +77,7 @@ class Comparison:
         return told + (f", {fallen} scores lower" if fallen else "")
 
     def lines(self) -> Iterator[tuple[str, bool]]:
-        """What is to be told beside the counts, each with whether it is bad."""
+        """The lines to report beside the counts, each with whether it is bad."""
         for item in self.studies:
             for seen in item.new:
                 yield f"new: {item.study}: {seen}", True
@@ -151,7 +151,7 @@ def _readings(what: Known, tallies: Mapping[_Cell, Counter[str]]) -> int:
 
 
 def _fallen(known: StudyBaseline, study: _Json) -> Iterator[str]:
-    """Scores are compared where as many mutants were scored as then: a part of a study has none."""
+    """Scores that fell. Only scores over as many mutants as in the baseline are compared."""
     for row in study["scores"]:
         before = known.scores.get(row["grader"])
         if before is None or row["scored"] != before.scored or row["killed"] >= before.killed:
@@ -166,10 +166,10 @@ def _fallen(known: StudyBaseline, study: _Json) -> Iterator[str]:
 
 
 def _tallies(study: _Json) -> dict[_Cell, Counter[str]]:
-    """Per cell of the study: how many readings agree with the contract, and how the others do not.
+    """Per cell of the study: how many readings agree with the contract, and how the others differ.
 
-    Readings of valid attempts only; an error is no reading, and where the contract was not read
-    there is nothing to agree with.
+    Only readings of valid attempts count. An error is no reading, and a state without a contract
+    reading is left out.
     """
     found: dict[_Cell, Counter[str]] = {}
     for attempt in study["attempts"]:
@@ -223,7 +223,7 @@ def taken(ledger: _Json, digest: str, before: Baseline | None = None) -> Baselin
     Args:
         ledger: Of evidence that holds together.
         digest: SHA-256 of its bytes.
-        before: An older one: what the ledger has no valid reading of stays as it was there.
+        before: An older baseline. Its entries stay if the ledger has no valid reading of them.
     """
     studies = {} if before is None else dict(before.studies)
     for study in ledger["studies"]:

@@ -1,8 +1,8 @@
 """The baseline file: read, and written.
 
-It is JSON with sorted keys, one value a line, so that the same ledger gives the same bytes and a
-pull request shows which disagreement came or went. What it says of a study holds for the mutants
-and the contract that it was made under, and for an oracle as long as it is the same grader: under
+It is JSON with sorted keys, one value a line: the same ledger gives the same bytes, and a pull
+request shows which disagreement came or went. Its entries apply to a study only with the mutants
+and the contract that it was made under, and to an oracle only while it is the same grader. Under
 another registry `MS-M01` may mean anything.
 """
 
@@ -35,12 +35,12 @@ __all__ = [
 
 SCHEMA: Final = "sremut/baseline/v1"
 ROLES: Final = ("contract", "mutants")
-"""The files of a study whose bytes say what its mutants and invariants mean."""
+"""The files of a study that define its mutants and invariants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Known:
-    """A disagreement by what it is about, whatever the repetition and the instrument."""
+    """A disagreement, regardless of repetition and instrument."""
 
     oracle: str
     mutant: str
@@ -63,8 +63,8 @@ class Tally:
 class StudyBaseline:
     """What is known of one study.
 
-    `ledger` is the SHA-256 of the ledger that it was last taken from, `profiles` are the protocol
-    profiles under which that was read; neither decides anything.
+    `ledger` is the SHA-256 of the ledger that it was last taken from. `profiles` are the protocol
+    profiles of those readings. Neither decides anything.
     """
 
     ledger: str
@@ -77,7 +77,7 @@ class StudyBaseline:
     def applying(
         self, *, files: Mapping[str, str], oracles: Mapping[str, str]
     ) -> tuple[StudyBaseline, list[str]]:
-        """What of it speaks of a study as it stands, and a sentence for what does not.
+        """What of it applies to a study as it is now, and a sentence for what does not.
 
         Args:
             files: SHA-256 by role.
@@ -114,7 +114,7 @@ class Baseline:
         """The disagreements that are known of a study.
 
         Args:
-            study: As it stands.
+            study: The study as it is now.
             digests: SHA-256 of its files by role.
         """
         found = self.studies.get(study.id)
@@ -126,7 +126,7 @@ class Baseline:
 
 
 def grader_of(use: str, of: Iterable[str]) -> str:
-    """Which grader stands under an oracle's id: `all-of O1 O3`."""
+    """The grader behind an oracle's id: `all-of O1 O3`."""
     return " ".join([use, *of])
 
 
@@ -139,12 +139,12 @@ def read_baseline(file: Path) -> Baseline:
 
 
 def parse_baseline(data: bytes, file: PurePosixPath) -> Baseline:
-    """A baseline from its bytes. Raises InputError and nothing else, whatever they are."""
+    """A baseline from its bytes. Raises only InputError, whatever the bytes are."""
     return _baseline(parse_yaml(data, file))
 
 
 def _baseline(source: YamlFile) -> Baseline:
-    # JSON is YAML: so errors have a line, no key stands twice, and size and depth are bounded.
+    # JSON is YAML. So errors name a line, no key occurs twice, and size and depth are bounded.
     validate(source, "baseline", package="pytest_sremut.ledger")
     return Baseline(
         studies={name: _study(entry) for name, entry in source.value["studies"].items()}
@@ -175,7 +175,7 @@ def _study(entry: Mapping[str, Any]) -> StudyBaseline:
 
 
 def baseline_bytes(baseline: Baseline) -> bytes:
-    """What stands in the file. Raises CanonicalError for what JSON cannot carry exactly."""
+    """The bytes of the file. Raises CanonicalError for values that JSON cannot hold exactly."""
     value = {
         "schema": SCHEMA,
         "studies": {name: _entry(study) for name, study in baseline.studies.items()},

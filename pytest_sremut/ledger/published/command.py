@@ -1,4 +1,4 @@
-"""`sremut import FILE --sremut-evidence=DIR`. Cheap to import, what works is loaded late."""
+"""`sremut import FILE --sremut-evidence=DIR`. Cheap to import: work loads late."""
 
 from __future__ import annotations
 

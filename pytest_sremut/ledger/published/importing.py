@@ -1,8 +1,8 @@
 """`sremut import FILE --sremut-evidence=DIR`: published figures become records that can be judged.
 
-The directory is afterwards a small project of its own: the definition of the study stands in it
-beside the records, so that `pytest --sremut-adjudicate --rootdir=DIR --sremut-evidence=DIR` needs
-nothing else. Existing files are never overwritten; the same import twice changes nothing.
+The directory becomes a small project of its own: it has the definition of the study beside the
+records, so `pytest --sremut-adjudicate --rootdir=DIR --sremut-evidence=DIR` needs nothing else.
+Existing files are never overwritten. The same import twice changes nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def import_file(file: Path, directory: Path) -> tuple[str, int]:
         The study's id, and how many files were written.
 
     Raises:
-        InputError: The file cannot be read or says something that is not allowed.
-        EvidenceError: Something else stands in the directory under one of the names.
+        InputError: The file cannot be read, or its content is not allowed.
+        EvidenceError: The directory has another file under one of the names.
     """
     try:
         data = file.read_bytes()
@@ -60,7 +60,7 @@ def _bytes(record: dict[str, Any]) -> bytes:
 
 
 def _stands(path: Path, data: bytes) -> bool:
-    """Whether it is there already, byte for byte. Raises EvidenceError where another is."""
+    """Whether the file exists with these bytes. Raises EvidenceError if it has others."""
     try:
         found = path.read_bytes()
     except FileNotFoundError:

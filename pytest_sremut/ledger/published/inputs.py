@@ -1,12 +1,12 @@
-"""The two published files, and what a run of each says once it is taken apart.
+"""The two published files, split into records of runs.
 
-Only inputs are read. Results that a file also holds (`published`, `o4_equals_o1_and_o3`, retained
-percentages) are left alone: the adjudicator computes them from the inputs, so that agreement with
-what was published means something.
+Only inputs are read. Results in the same file (`published`, `o4_equals_o1_and_o3`, retained
+percentages) are ignored. The adjudicator computes them from the inputs, so that agreement with what
+was published means something.
 
-When a round began is not published, only when the first was reported. Rounds of one load pod
-follow each other, so each one but the first began after the first report; the first began before
-it, at a time that is not known, and is never counted as begun after the mutant.
+The begin of a round is not published, only the time of the first report. Rounds of one load pod
+follow each other, so every round but the first began after the first report. The first began at an
+unknown time before it, and never counts as begun after the mutant.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def _column(state: State, run: Run) -> str:
 
 
 def _whole(source: Input, path: tuple[Step, ...], found: int, wanted: int) -> None:
-    """A total can be given to the readings it counts only where it counts all of them."""
+    """Require that a total counts all readings; only then can it be assigned to each of them."""
     if found != wanted:
         raise source.error(path, found=str(found), allowed=f"{wanted}, one for each such reading")
 

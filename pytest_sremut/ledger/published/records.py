@@ -1,11 +1,11 @@
-"""Records of kind *published*: what somebody published, as it was transcribed, one file a run.
+"""Records of kind *published*: transcribed from published figures, one file a run.
 
     published/<study>/source.json    the file that was imported, byte for byte
     published/<study>/<run>.json     sremut/published/v1, referring to it by SHA-256
 
-They hold no times of ours, no raw returned objects and no journal, because nobody gave any; every
-fact in them goes back to `source.json`. Reading derives each record from its source once more, so
-one that was edited shows, and never raises for what they hold.
+They have no times of ours, no raw returned objects and no journal, because none were published.
+Every fact in them comes from `source.json`. Reading derives each record from its source again, so
+an edited record is noticed. Reading never raises, whatever the records say.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def published_attempts(
 
     Args:
         directory: The evidence directory.
-        digest: What names it.
+        digest: The digest that names it.
     """
     facts: list[AttemptFact] = []
     problems: list[str] = []
@@ -61,7 +61,7 @@ def published_attempts(
         by_study.setdefault(path.parent, []).append(path)
     for parent, paths in sorted(by_study.items()):
         expected, problem = _expected(parent)
-        # A run of which the source speaks has to have its record.
+        # Every run in the source must have its record.
         wanted = {parent / f"{run}.json" for run in expected}
         for path in sorted({*paths, *wanted} - {parent / SOURCE}):
             name = path.relative_to(directory).as_posix()
@@ -74,7 +74,7 @@ def published_attempts(
 
 
 def _expected(directory: Path) -> tuple[Mapping[str, Mapping[str, Any]], str]:
-    """What the source of a study's records gives, by run; or why it gives nothing."""
+    """The records that a study's source gives, by run; or why it gives none."""
     try:
         source = parse_input((directory / SOURCE).read_bytes(), SOURCE)
         records = source.records(shipped_study(source.study), {})

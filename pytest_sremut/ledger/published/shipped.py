@@ -15,12 +15,12 @@ __all__ = ["definitions", "shipped_study"]
 
 @contextmanager
 def definitions() -> Iterator[Path]:
-    """The root of a project that holds them, for as long as the block lasts."""
+    """The root of a project with the definitions; valid inside the block."""
     with as_file(files("pytest_sremut.ledger.published") / "definitions") as root:
         yield root
 
 
 def shipped_study(study: str) -> Study:
-    """One of them."""
+    """The definition of one published study."""
     with definitions() as root:
         return load_study(root, PurePosixPath("audits", study, "study.yaml"))

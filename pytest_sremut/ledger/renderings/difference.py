@@ -1,4 +1,4 @@
-"""A difference between two ledgers that a person can read: the places first, and how many."""
+"""A readable difference between two ledgers: the first places, and how many there are."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ABSENT: Final = object()
 
 
 def json_difference(standing: bytes, wanted: bytes) -> list[str]:
-    """Place by place what stands there and what the records give.
+    """Place by place: what the file says and what the records give.
 
     Args:
-        standing: Whatever bytes stand there.
+        standing: The bytes of the file, whatever they are.
         wanted: The ledger as regenerated.
     """
     try:

@@ -15,7 +15,7 @@ __all__ = ["FORMAT", "SCHEMA", "checked", "ledger_bytes", "parse_ledger"]
 
 SCHEMA: Final = "sremut/ledger/v1"
 FORMAT: Final = 1
-"""Raised whenever the same records would give another ledger."""
+"""Increased when the same records would give another ledger."""
 _ROOM: Final = "pytest_sremut.ledger"
 
 
@@ -23,16 +23,16 @@ def checked(name: str, value: Any, *, what: str) -> Mapping[str, Any]:
     """`value`, which satisfies the schema `name` of this room.
 
     Raises:
-        EvidenceError: It does not; names `what`, the place in it, what stands there and what may.
+        EvidenceError: It does not. Names `what`, the place, what was found and what is allowed.
     """
     return check.checked(name, value, what=what, package=_ROOM)
 
 
 def ledger_bytes(ledger: Mapping[str, Any]) -> bytes:
-    """What stands in `ledger.json`."""
+    """The bytes of `ledger.json`."""
     return canonical_json(ledger, what="ledger") + b"\n"
 
 
 def parse_ledger(data: bytes, *, what: str) -> Mapping[str, Any]:
-    """A ledger read back. Raises EvidenceError for anything else, another version included."""
+    """Read a ledger. Raises EvidenceError for anything else, including another version."""
     return check.parse_checked("ledger", data, what=what, package=_ROOM)

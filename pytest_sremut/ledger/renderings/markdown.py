@@ -1,8 +1,7 @@
 """The ledger for people: `ledger.md`, rendered from `ledger.json` and from nothing else.
 
-Every row that holds a figure ends in its sources, `s3–s5 s9`, whose paths and SHA-256 stand in the
-last section. Text that came from records is escaped: it can neither break a table nor become
-markup.
+Every row with a figure ends in its sources, `s3–s5 s9`. The last section lists their paths and
+SHA-256. Text from records is escaped, so that it can neither break a table nor become markup.
 """
 
 from __future__ import annotations
@@ -56,7 +55,8 @@ def _study(study: Json) -> Iterator[str]:
     yield ""
     for part in (
         findings.scores, findings.disagreements, findings.totals, findings.matrix,
-        findings.compact_table, findings.violated, findings.surprises, findings.falsification,
+        findings.compact_table, findings.violated, findings.unexpected_readings,
+        findings.falsification,
         workload.retained, workload.windows, workload.quantities,
         evidence.agreement, evidence.instruments, evidence.compositions, evidence.diagnostics,
         evidence.registration, evidence.attempts, evidence.readings, evidence.timings,

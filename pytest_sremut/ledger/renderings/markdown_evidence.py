@@ -53,7 +53,7 @@ def agreement(study: Json) -> Iterator[str]:
 
 
 def instruments(study: Json) -> Iterator[str]:
-    """What instruments said of themselves, and whether it was the same throughout."""
+    """What instruments reported of themselves, and if it was always the same."""
     yield from section(
         "Instruments: what they said of themselves",
         ("oracle", "instrument", "identical over all readings", "digests (readings)", "sources"),
@@ -72,7 +72,7 @@ def instruments(study: Json) -> Iterator[str]:
 
 
 def compositions(study: Json) -> Iterator[str]:
-    """Composed oracles against what their parts add up to."""
+    """Composed oracles beside the conjunction of their parts."""
     yield from section(
         "Composed oracles against their parts",
         ("oracle", "parts", "says what the parts add up to", "sources"),
@@ -107,7 +107,7 @@ def diagnostics(study: Json) -> Iterator[str]:
 
 
 def registration(study: Json) -> Iterator[str]:
-    """Regime, files, what the records say of their registration, order of times."""
+    """Regime, files, the registration as recorded, the order of times."""
     given = study["registration"]
     rows = [("regime", escaped(given["headline"]), cited(given))]
     for role, file in study["plan"]["files"].items():

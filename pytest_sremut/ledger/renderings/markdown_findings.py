@@ -1,4 +1,4 @@
-"""Sections of `ledger.md` on what graders said: scores, matrix, surprises, falsification rules."""
+"""Sections of `ledger.md` on what graders said: scores, matrix, unexpected readings, rules."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = [
     "falsification",
     "matrix",
     "scores",
-    "surprises",
     "totals",
+    "unexpected_readings",
     "violated",
 ]
 
@@ -85,7 +85,7 @@ def disagreements(study: Json) -> Iterator[str]:
 
 
 def totals(study: Json) -> Iterator[str]:
-    """Readings and cells, in sum."""
+    """Totals of readings and cells."""
     totals = study["totals"]
 
     def matched(name: str, title: str) -> tuple[str, str, str]:
@@ -186,8 +186,8 @@ def violated(study: Json) -> Iterator[str]:
     )
 
 
-def surprises(study: Json) -> Iterator[str]:
-    """What was not as predicted, and what it means."""
+def unexpected_readings(study: Json) -> Iterator[str]:
+    """Readings that were not as predicted, and what they mean."""
     yield from section(
         "Surprises, judged by the sampler's timeline",
         ("where", "grader", "predicted", "observed", "pods", "meaning", "sources"),

@@ -51,24 +51,24 @@ def attempt_name(row: Json) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as it is, on one line, whatever it holds."""
+    """Text on one line, shown as it is, whatever characters it has."""
     return _SPECIAL.sub(lambda found: f"\\{found[0]}", _CONTROL.sub(" ", text))
 
 
 def code(text: str) -> str:
-    """A name in a code span; one that a code span cannot hold is escaped instead."""
+    """A name in a code span; escaped instead if a code span cannot hold it."""
     if not text:
         return "–"
     return f"`{text}`" if not set(text) & set("`|") and not _CONTROL.search(text) else escaped(text)
 
 
 def amount(value: float | None, unit: str = "") -> str:
-    """A number as the ledger holds it; – where there is none."""
+    """A number as in the ledger; – if there is none."""
     return "–" if value is None else f"{value}{unit}"
 
 
 def numbers(values: Iterable[float | None]) -> str:
-    """Numbers in their order; – where there is none."""
+    """Numbers in their order; – if there are none."""
     return ", ".join(map(amount, values)) or "–"
 
 
@@ -83,12 +83,12 @@ def ids(names: Iterable[str]) -> str:
 
 
 def yes_no(value: bool | None) -> str:
-    """`yes`, `**no**`, or – where nothing can be said."""
+    """`yes`, `**no**`, or – if it is not known."""
     return {True: "yes", False: "**no**", None: "–"}[value]
 
 
 def cited(*rows: Mapping[str, Any]) -> str:
-    """The sources of a row: `s3–s5 s9`; – where nothing was read."""
+    """The sources of a row: `s3–s5 s9`; – if nothing was read."""
     ranges = [pair for row in rows for pair in row["from"]]
     merged: list[list[int]] = []
     for first, last in sorted(ranges):

@@ -1,7 +1,7 @@
 """A page for the summary of a CI step: scores, survivors, disagreements, what is missing.
 
-Rendered from the ledger. It carries the ledger's SHA-256, under which every figure's own sources
-can be found.
+It is rendered from the ledger and names the ledger's SHA-256, so that a reader can find the sources
+of every figure there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def step_summary(ledger: Json, digest: str, known: Sequence[tuple[str, bool]] = 
     Args:
         ledger: The ledger.
         digest: SHA-256 of its bytes.
-        known: How it compares with a baseline: lines, the first of them the sum, each with
+        known: The comparison with a baseline: lines, the first of them the totals, each with
             whether it is bad.
     """
     lines: list[str] = []

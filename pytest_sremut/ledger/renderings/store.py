@@ -1,7 +1,7 @@
-"""Where the ledger stands: `.sremut/ledger.json` and `.sremut/ledger.md`.
+"""The files of the ledger: `.sremut/ledger.json` and `.sremut/ledger.md`.
 
-A ledger is derived: regenerating one over an older one is allowed, and only over one. Anything
-else that stands under its name is left alone. Each file is replaced whole or not at all.
+A ledger is derived, so a new one may replace an older one. Any other file under its name is left
+alone. Each file is replaced as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pytest_sremut.ledger.renderings.document import SCHEMA
 __all__ = ["MARK", "LedgerFiles", "append_text", "replace_file"]
 
 MARK: Final = f"<!-- {SCHEMA} -->"
-"""First line of a rendered ledger: what stands under its name may be replaced if it has this."""
+"""The first line of a rendered ledger. Only a file that has it may be replaced."""
 
 _JSON_MARK: Final = f'"schema":"{SCHEMA}"'.encode()
 
@@ -49,10 +49,10 @@ class LedgerFiles:
         return self.directory / "ledger.md"
 
     def write(self, document: bytes, rendering: bytes) -> str:
-        """Write both; says what that did: `written`, `unchanged` or `regenerated`.
+        """Write both files. Returns what that did: `written`, `unchanged` or `regenerated`.
 
         Raises:
-            EvidenceError: Something that is no ledger stands there, or it cannot be written.
+            EvidenceError: A file there is no ledger, or it cannot be written.
         """
         before = self._standing()
         after = [document, rendering]
@@ -64,10 +64,10 @@ class LedgerFiles:
         return "regenerated" if any(before) else "written"
 
     def differences(self, document: bytes, rendering: bytes) -> list[str]:
-        """How what stands there differs from what the records give; empty: byte for byte equal.
+        """How the files differ from what the records give; empty if they are equal in every byte.
 
         Raises:
-            EvidenceError: It cannot be read.
+            EvidenceError: A file cannot be read.
         """
         found: list[str] = []
         pairs = (
@@ -92,7 +92,7 @@ class LedgerFiles:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put a file in place, atomically and durably, over an older one. Raises EvidenceError."""
+    """Replace a file, or create it, atomically and durably. Raises EvidenceError."""
     temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}")
     write_new(temporary, data)
     try:
@@ -105,7 +105,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Add to a file that others write to as well. Raises EvidenceError."""
+    """Append to a file that other programs write to as well. Raises EvidenceError."""
     try:
         with path.open("a", encoding="utf-8") as stream:
             stream.write(text)

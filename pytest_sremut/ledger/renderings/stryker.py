@@ -1,6 +1,6 @@
-"""An export in the mutation-testing report schema, for viewers that exist. Never the record.
+"""An export in the mutation-testing report schema, for existing viewers. It is never the record.
 
-Each grader is a folder with the registry's file in it, so that a viewer shows one score a grader:
+Each grader is a folder with the registry's file in it, so that a viewer shows one score per grader:
 
 | fate | status | in a viewer's denominator |
 |---|---|---|
@@ -81,7 +81,7 @@ def _status(item: Json) -> str:
 
 
 def _location(text: str, mutant: str) -> dict[str, dict[str, int]]:
-    """The line of the registry that names the mutant; the first line where none does."""
+    """The line of the registry that names the mutant; the first line if none does."""
     name = re.compile(rf"\bid:\s*[\"']?{re.escape(mutant)}\b")
     for number, line in enumerate(text.splitlines(), start=1):
         if (found := name.search(line)) is not None:

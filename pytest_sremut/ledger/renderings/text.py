@@ -1,7 +1,7 @@
 """The summary as plain lines: survivors first, counts before percentages, denominators stated.
 
-Both the live session and later readers of the same evidence use this module, so they cannot
-disagree. Nothing here knows a terminal.
+The live session and later readers of the same evidence all use this module, so they cannot
+disagree. It does not depend on a terminal.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def _survivors(study: Study, everything: Sequence[MutantFate], *, runnable: bool
         )
         if runnable:
             cell = f"{item.first_accepting_run}-{State.FAULTED.value}-{item.grader}"
-            # An item's own id: an expression would also choose studies and runs whose ids only
-            # begin like these. The run passes its earlier states by itself.
+            # The item's own id, not an expression: that would also select studies and runs whose
+            # ids begin like these. The run passes through its earlier states by itself.
             yield f'            reproduce: pytest "{study.file}::test_cell[{cell}]"'
 
 
@@ -194,7 +194,7 @@ def _disagreement_lines(attempts: Sequence[AttemptFact]) -> Iterator[str]:
 
 
 def _meddlers(attempts: Sequence[AttemptFact]) -> Iterator[str]:
-    """Graders during whose readings the cluster changed: looking should change nothing."""
+    """Graders during whose readings the cluster changed: a reading should change nothing."""
     found: dict[tuple[str, str], list[tuple[str, tuple[str, ...]]]] = {}
     for item in attempts:
         for state, fact in item.states.items():
@@ -215,7 +215,7 @@ def _meddlers(attempts: Sequence[AttemptFact]) -> Iterator[str]:
 
 
 def _around(attempts: Sequence[AttemptFact]) -> Iterator[str]:
-    """What others did to the cluster meanwhile: told, so that somebody may judge it."""
+    """What others did to the cluster meanwhile. It is reported and decides nothing."""
     found = [item for item in attempts if item.around]
     if not found:
         return

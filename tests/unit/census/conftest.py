@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sremut.census.interpreter.calls import call
+from pytest_sremut.census.interpreter.core import call
 from pytest_sremut.census.interpreter.machine import Frame, Machine, Scope
+from pytest_sremut.census.interpreter.modules import load_module
 from pytest_sremut.census.interpreter.values import Value
 from pytest_sremut.census.model import Effect
+from pytest_sremut.census.models.language import LANGUAGE
 from pytest_sremut.census.rules import shipped_rules
 from pytest_sremut.census.source import SourceTree
 
@@ -25,11 +27,11 @@ class Program:
     def __init__(self, root: Path, text: str, **modules: str) -> None:
         for name, module in {"program": text, **modules}.items():
             (root / f"{name}.py").write_text(module, encoding="utf-8")
-        self.m = Machine(SourceTree(root), shipped_rules())
+        self.m = Machine(SourceTree(root), shipped_rules(), LANGUAGE)
 
     def run(self) -> Value:
         """The value of `main()`; effects and trails are in `m`."""
-        module = self.m.module("program")
+        module = load_module(self.m, "program")
         assert module is not None, self.m.tree.broken
         self.m.stack.append(Frame(module=module, scope=Scope()))
         return call(self.m, module.names["main"], [], {})

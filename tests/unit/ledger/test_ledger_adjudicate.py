@@ -203,7 +203,7 @@ def test_an_error_is_no_verdict(records: Records, judge_it: Judge) -> None:
     assert [s["meaning"] for s in found.study["surprises"]] == ["INVESTIGATE"]
 
 
-# -- surprises ----------------------------------------------------------------------------------
+# -- unexpected readings --------------------------------------------------------------------------
 
 
 def rejecting(pods: list[dict[str, object]]) -> Told:

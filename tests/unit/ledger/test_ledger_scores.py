@@ -173,4 +173,3 @@ def test_retained_volume_of_nothing_is_no_number() -> None:
         states=states,
     )
     assert retained_percent(without) is None
-    assert WindowFact(rounds=1, requests=0, failures=0, successes=0).error_rate is None

@@ -1,31 +1,51 @@
-"""Paths of fields in bodies, patches and manifests: `spec.template.spec.containers[].image`."""
+"""Bodies, patches and manifests: their documents, and the paths of the fields that they set.
+
+A path is written as `spec.template.spec.containers[].image`.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Final
 
+import yaml
+
+from pytest_sremut.census.interpreter.texts import as_text
 from pytest_sremut.census.interpreter.values import HOLE, Const, Dict, KObj, ListV, OneOf, Value
-from pytest_sremut.census.models.files import documents
 
 __all__ = [
     "body_fields",
     "body_values",
+    "documents",
     "json_pointer",
-    "jsonpath_fields",
     "kind_of_body",
     "manifests",
-    "name_of",
 ]
 
+_MAX_DATA: Final = 2 * 1024 * 1024
 _MAX_FIELDS: Final = 60
 _DEEP: Final = 24
-# What an identity says is no perturbed field.
+# These fields name the object. Setting them perturbs nothing.
 _IDENTITY: Final = frozenset({"apiVersion", "kind", "metadata.name", "metadata.namespace"})
 
 
+def documents(text: str) -> list[Any]:
+    """The documents of a JSON or YAML text; empty when it is neither. Holes stay as text."""
+    if len(text) > _MAX_DATA:
+        return []
+    try:
+        return [json.loads(text)]
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return [one for one in yaml.safe_load_all(text) if one is not None]
+    except (yaml.YAMLError, ValueError, RecursionError, AttributeError, TypeError):
+        return []
+
+
 def body_fields(value: Value) -> tuple[str, ...]:
-    """The leaf fields that a body sets; `*` when nothing is known about it."""
+    """The leaf fields that a body sets; `*` alone when nothing is known about it."""
     if isinstance(value, KObj):
         return tuple(sorted(value.root.writes)) or ("*",)
     if isinstance(value, OneOf):
@@ -63,21 +83,20 @@ def body_values(value: Value) -> set[str]:
 def _constants(value: Value, found: set[str], depth: int) -> None:
     if depth > _DEEP:
         return
-    if isinstance(value, Dict):
-        for item in value.entries.values():
-            _constants(item, found, depth + 1)
-    elif isinstance(value, ListV):
-        for item in value.items:
-            _constants(item, found, depth + 1)
-    elif isinstance(value, OneOf):
-        for item in value.options:
+    if isinstance(value, Dict | ListV | OneOf):
+        for item in _parts(value):
             _constants(item, found, depth + 1)
     elif isinstance(value, Const) and isinstance(value.value, str) and depth == 0:
-        parsed = documents(value.value)
-        for one in parsed:
+        for one in documents(value.value):
             _plain_constants(one, found)
     elif isinstance(value, Const) and isinstance(value.value, str | int | float):
         found.add(str(value.value))
+
+
+def _parts(value: Dict | ListV | OneOf) -> list[Value]:
+    if isinstance(value, Dict):
+        return list(value.entries.values())
+    return value.items if isinstance(value, ListV) else value.options
 
 
 def _plain_constants(value: Any, found: set[str]) -> None:
@@ -116,7 +135,7 @@ def _leaves(value: Value, path: str, found: set[str], seen: set[int]) -> None:
 
 
 def _below(write: str, source: str, path: str) -> str:
-    """Where a write to a part of a read object lands when that part is put at `path`."""
+    """The path of a write to a part of a read object, after that part was put at `path`."""
     if source and source != "[]" and path and write.startswith(source):
         return path + write[len(source) :]
     return write
@@ -150,20 +169,8 @@ def json_pointer(pointer: str) -> str:
     return result
 
 
-def jsonpath_fields(expression: str) -> tuple[str, ...]:
-    """The fields that a kubectl JSONPath (or custom columns) reads."""
-    found: set[str] = set()
-    for part in re.findall(r"[.@$][\w\\.\[\]*?()@='\"/ -]+", expression):
-        text = re.sub(r"\[[^\]]*\]", "[]", part).strip(" .@$'\"{}")
-        text = text.removeprefix("items[].").removeprefix("items[]")
-        text = re.split(r"[\s='\")]", text, maxsplit=1)[0].strip(".")
-        if text and re.match(r"[a-zA-Z]", text):
-            found.add(text.replace("\\", ""))
-    return tuple(sorted(found))
-
-
 def manifests(value: Value) -> list[tuple[str, str, str, tuple[str, ...]]]:
-    """(kind, namespace, name, fields) of each object in a manifest; empty when not determined."""
+    """(kind, namespace, name, fields) of each object in a manifest; empty if not known."""
     if isinstance(value, KObj):
         root = value.root
         return [(root.kind, root.namespace, root.name, body_fields(value))]
@@ -176,7 +183,7 @@ def manifests(value: Value) -> list[tuple[str, str, str, tuple[str, ...]]]:
             assert isinstance(items, ListV)
             return [one for item in items.items for one in manifests(item)]
         meta = value.entries.get("metadata")
-        return [(kind, name_of(meta, "namespace"), name_of(meta, "name"), body_fields(value))]
+        return [(kind, _name_of(meta, "namespace"), _name_of(meta, "name"), body_fields(value))]
     if isinstance(value, ListV):
         return [one for item in value.items for one in manifests(item)]
     if isinstance(value, Const) and isinstance(value.value, str):
@@ -193,8 +200,7 @@ def manifests(value: Value) -> list[tuple[str, str, str, tuple[str, ...]]]:
     return []
 
 
-def name_of(meta: Value | None, key: str) -> str:
-    from pytest_sremut.census.interpreter.texts import as_text
+def _name_of(meta: Value | None, key: str) -> str:
 
     if isinstance(meta, Dict) and key in meta.entries:
         text = as_text(meta.entries[key])
@@ -203,7 +209,7 @@ def name_of(meta: Value | None, key: str) -> str:
 
 
 def kind_of_body(value: Value) -> str:
-    """The kind a body says it is: its `kind`, or the client class that made it (`V1Service`)."""
+    """The kind of a body: its `kind`, or the client class that made it (`V1Service`)."""
     if isinstance(value, Dict):
         kind = value.entries.get("kind")
         if isinstance(kind, Const) and isinstance(kind.value, str):

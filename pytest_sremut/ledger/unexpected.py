@@ -1,11 +1,11 @@
-"""What a surprise means. Decided beforehand, as a table; the first rule that applies holds.
+"""What an unexpected reading means, by a table that was fixed beforehand; its first rule that fits.
 
 | reading | circumstance | meaning |
 |---|---|---|
 | an oracle rejects, ACCEPT predicted | every pod Running | the prediction is falsified |
 | | a pod not Running that recovers by itself | HARNESS_TIMING_FAILURE |
 | | a pod not Running that never recovers | a research verdict |
-| | the sampler saw nothing near it | a person looks |
+| | no sample near it | a person looks |
 | an oracle accepts, REJECT predicted | the contract rejects | the prediction is falsified |
 | | the contract passes, the mutant was active | the contract is insufficient |
 | | the contract passes, the mutant was not active | MUTANT_ACTIVATION_FAILURE |
@@ -17,7 +17,7 @@
 | the contract violates another set | | the prediction is falsified |
 | an oracle ends in an ERROR | | a person looks: an error is no verdict |
 
-The verdict alone never says whether a rejection was the harness's fault: the sampler does. Pure.
+Whether a rejection was the harness's fault is decided by the sampler, never by the verdict. Pure.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, Outcome, Stat
 
 __all__ = [
     "Meaning",
-    "Surprise",
+    "UnexpectedReading",
     "contract_meaning",
     "invalidating",
     "is_active",
     "outcome_of",
     "reading_meaning",
-    "surprises",
+    "unexpected_readings",
 ]
 
 
 class Meaning(StrEnum):
-    """What a surprise was."""
+    """What an unexpected reading was."""
 
     PREDICTION_FALSIFIED = "PREDICTION_FALSIFIED"
     HARNESS_TIMING_FAILURE = "HARNESS_TIMING_FAILURE"
@@ -56,8 +56,8 @@ class Meaning(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surprise:
-    """One reading that is not as predicted, or contradicts the contract, and what it means."""
+class UnexpectedReading:
+    """A reading that is not as predicted, or that the contract contradicts, and what it means."""
 
     run: str
     attempt: int
@@ -80,15 +80,15 @@ def reading_meaning(
     contract: ContractVerdict | None,
     active: bool,
 ) -> Meaning | None:
-    """What one oracle reading means; None where it is no surprise.
+    """What one oracle reading means; None if it is as expected.
 
     Args:
         predicted: By the frozen table.
         observed: By one instrument.
         state: Of the run.
         pods: As the sampler saw them around the reading.
-        contract: Of the same state; None where it was not read.
-        active: Whether every activation criterion held, each time it was asked.
+        contract: Of the same state; None if it was not read.
+        active: Whether every activation criterion held at each check.
     """
     match observed:
         case Verdict.ERROR:
@@ -116,7 +116,7 @@ def contract_meaning(
     observed: ContractFact,
     active: bool,
 ) -> Meaning | None:
-    """What the contract's verdict in one state means; None where it is no surprise.
+    """What the contract's verdict in one state means; None if it is as expected.
 
     An invariant that was not evaluated cannot be missing from the violated set.
     """
@@ -149,12 +149,12 @@ def _both_pass(active: bool) -> Meaning:
 
 
 def is_active(state: StateFact) -> bool:
-    """Whether the mutant was seen active: asked at least once, and never found otherwise."""
+    """Whether the mutant was active: checked at least once, and every check held."""
     return bool(state.activation) and all(item.holds for item in state.activation)
 
 
-def surprises(attempt: AttemptFact, table: Predictions) -> Iterator[Surprise]:
-    """Every surprise of one attempt, in the order of its states and readings."""
+def unexpected_readings(attempt: AttemptFact, table: Predictions) -> Iterator[UnexpectedReading]:
+    """Every unexpected reading of one attempt, in the order of its states and readings."""
     for state in State:
         fact = attempt.states.get(state)
         if fact is None:
@@ -167,7 +167,7 @@ def surprises(attempt: AttemptFact, table: Predictions) -> Iterator[Surprise]:
 
 def _of_reading(
     attempt: AttemptFact, fact: StateFact, reading: ReadingFact, table: Predictions
-) -> Iterator[Surprise]:
+) -> Iterator[UnexpectedReading]:
     predicted = table.oracles.get((attempt.mutant, fact.state, reading.oracle))
     if predicted is None:
         return
@@ -180,7 +180,7 @@ def _of_reading(
         active=is_active(fact),
     )
     if meaning is not None:
-        yield Surprise(
+        yield UnexpectedReading(
             run=attempt.run,
             attempt=attempt.attempt,
             evidence=attempt.evidence,
@@ -196,7 +196,7 @@ def _of_reading(
 
 def _of_contract(
     attempt: AttemptFact, fact: StateFact, contract: ContractFact, table: Predictions
-) -> Iterator[Surprise]:
+) -> Iterator[UnexpectedReading]:
     expected = table.contract.get((attempt.mutant, fact.state))
     if expected is None:
         return
@@ -208,21 +208,21 @@ def _of_contract(
         active=is_active(fact) if fact.state is State.FAULTED else True,
     )
     if meaning is not None:
-        yield Surprise(
+        yield UnexpectedReading(
             run=attempt.run,
             attempt=attempt.attempt,
             evidence=attempt.evidence,
             state=fact.state,
             grader=CONTRACT,
             instrument=CONTRACT,
-            predicted=_told(verdict, violated),
-            observed=_told(contract.verdict, contract.violated),
+            predicted=_text(verdict, violated),
+            observed=_text(contract.verdict, contract.violated),
             pods=PodCondition.UNKNOWN,
             meaning=meaning,
         )
 
 
-def _told(verdict: ContractVerdict, violated: frozenset[str]) -> str:
+def _text(verdict: ContractVerdict, violated: frozenset[str]) -> str:
     return " ".join([verdict.value, *sorted(violated)])
 
 
@@ -233,11 +233,11 @@ _OUTCOMES = {
 }
 
 
-def invalidating(found: list[Surprise]) -> Surprise | None:
-    """The surprise that makes a whole attempt invalid; None where it stays valid.
+def invalidating(found: list[UnexpectedReading]) -> UnexpectedReading | None:
+    """The unexpected reading that makes a whole attempt invalid; None if it stays valid.
 
-    An attempt in which another reading falsifies a prediction is never thrown away: a finding is
-    reported, and never run again.
+    An attempt in which another reading falsifies a prediction stays: a finding is reported and
+    never run again.
     """
     if any(item.meaning in _VALID_FINDINGS for item in found):
         return None

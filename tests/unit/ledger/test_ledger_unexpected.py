@@ -7,15 +7,15 @@ import itertools
 import pytest
 
 from pytest_sremut.ledger.model import ContractFact
-from pytest_sremut.ledger.surprises import (
+from pytest_sremut.ledger.timeline import PodCondition
+from pytest_sremut.ledger.unexpected import (
     Meaning,
-    Surprise,
+    UnexpectedReading,
     contract_meaning,
     invalidating,
     outcome_of,
     reading_meaning,
 )
-from pytest_sremut.ledger.timeline import PodCondition
 from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
 
 A, R, E = Verdict.ACCEPT, Verdict.REJECT, Verdict.ERROR
@@ -45,7 +45,7 @@ RUNNING, RECOVERED, DOWN, UNSEEN = PodCondition
         # An error is no verdict.
         (A, E, F, RUNNING, REJECT, True, Meaning.INVESTIGATE),
         (E, E, F, RUNNING, REJECT, True, None),
-        # No surprise at all.
+        # As expected.
         (A, A, F, RUNNING, REJECT, True, None),
         (R, R, F, RUNNING, REJECT, True, None),
         (R, R, H, DOWN, PASS, True, None),
@@ -125,8 +125,8 @@ def test_the_contract(
     assert found is meaning
 
 
-def surprise(meaning: Meaning) -> Surprise:
-    return Surprise(
+def unexpected(meaning: Meaning) -> UnexpectedReading:
+    return UnexpectedReading(
         run="r",
         attempt=1,
         evidence="e",
@@ -158,5 +158,5 @@ def surprise(meaning: Meaning) -> Surprise:
     ],
 )
 def test_what_makes_an_attempt_invalid(meanings: list[Meaning], outcome: Outcome | None) -> None:
-    cause = invalidating([surprise(meaning) for meaning in meanings])
+    cause = invalidating([unexpected(meaning) for meaning in meanings])
     assert (None if cause is None else outcome_of(cause.meaning)) is outcome

@@ -1,22 +1,19 @@
-"""A census: the registry's problems one by one, each followed from its constructor through its
-injector to its oracle.
+"""Following the registry's problems one by one: constructor, injector, oracle.
 
 The order of the phases is the benchmark's own: construct, capture the baseline, inject, evaluate.
-One problem's heap is its own; only parsed source and modules are shared.
+Problems share parsed source and modules; all other values belong to one problem.
 """
 
 from __future__ import annotations
 
-import ast
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from pytest_sremut.census.interpreter.attributes import find_in_class, get_attr
-from pytest_sremut.census.interpreter.calls import call
+from pytest_sremut.census.interpreter.classes import find_in_class
+from pytest_sremut.census.interpreter.core import call, get_attr
 from pytest_sremut.census.interpreter.machine import (
     BudgetError,
     Comparison,
@@ -25,13 +22,12 @@ from pytest_sremut.census.interpreter.machine import (
     MissingRead,
     Scope,
 )
+from pytest_sremut.census.interpreter.modules import load_module
 from pytest_sremut.census.interpreter.texts import as_text
 from pytest_sremut.census.interpreter.values import (
     ClassV,
     Dict,
-    Func,
     Inst,
-    ListV,
     ModuleV,
     Unknown,
     Value,
@@ -42,27 +38,33 @@ from pytest_sremut.census.layout import Layout
 from pytest_sremut.census.model import (
     Effect,
     Observation,
-    OracleUse,
     Place,
     Reason,
     Row,
     Trail,
     Verdict,
 )
-from pytest_sremut.census.models.files import documents
+from pytest_sremut.census.models.language import LANGUAGE
 from pytest_sremut.census.rules import Rules
 from pytest_sremut.census.source import SourceTree
+from pytest_sremut.census.survey.alerts import alert_aspects
+from pytest_sremut.census.survey.details import (
+    application_of,
+    arguments_of,
+    is_set_somewhere,
+    key_places,
+    oracle_use,
+)
 from pytest_sremut.errors import InputError
 
 __all__ = ["Followed", "Survey"]
 
 _RECURSION: Final = 12_000
-_NESTED: Final = 4
 
 
 @dataclass(slots=True, kw_only=True)
 class Followed:
-    """One problem with everything that was seen while following it."""
+    """One problem with everything that was recorded while following it."""
 
     row: Row
     problem: Inst | None = None
@@ -77,7 +79,7 @@ class Followed:
 
 @dataclass(slots=True, kw_only=True)
 class Survey:
-    """The means of a census of one checkout."""
+    """The survey of one checkout: its source, the rules, its layout, and one machine."""
 
     tree: SourceTree
     rules: Rules
@@ -86,11 +88,13 @@ class Survey:
     aspects: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.machine = Machine(self.tree, self.rules, plumbing=tuple(self.layout.plumbing))
-        self.aspects = self._aspects()
+        self.machine = Machine(
+            self.tree, self.rules, LANGUAGE, plumbing=tuple(self.layout.plumbing)
+        )
+        self.aspects = alert_aspects(self.tree, self.rules, self.layout)
 
     def registry(self) -> dict[str, tuple[Value, Place]]:
-        """Problem id → (factory, place of the id). Raises InputError when there is none."""
+        """Problem id → (factory, place of the id). Raises InputError if there is no registry."""
         m = self.machine
         name, _, path = self.layout.registry.partition(":")
         with self._deep(), self._top(name) as module:
@@ -113,7 +117,7 @@ class Survey:
                     found="a registry with ids that are not determined by the source",
                     allowed="a mapping whose keys are determined by the source",
                 )
-            places = _key_places(module, holder)
+            places = key_places(module, holder)
             return {str(key): (value, places[str(key)]) for key, value in holder.entries.items()}
 
     def follow(self, problem: str, factory: Value, place: Place, *, oracle: str = "") -> Followed:
@@ -167,10 +171,10 @@ class Survey:
             problem=problem,
             place=place,
             cls=made.cls.name,
-            arguments=_arguments(factory, made),
-            application=_application(made),
+            arguments=arguments_of(factory, made),
+            application=application_of(made),
             namespace=as_text(get_attr(m, made, "namespace", quiet=True)) or "",
-            oracle=self._use(made, attached),
+            oracle=oracle_use(m, made, attached, self.layout),
             verdict=judgement.verdict,
             rule=judgement.rule,
             sentence=judgement.sentence,
@@ -186,7 +190,7 @@ class Survey:
             row=row,
             problem=made,
             oracle=attached,
-            missing=[one for one in m.missing if not _is_set_somewhere(m, made, one)],
+            missing=[one for one in m.missing if not is_set_somewhere(m, made, one)],
             calls=frozenset(m.calls),
             effects=list(m.effects),
             comparisons=list(m.comparisons),
@@ -244,7 +248,7 @@ class Survey:
                 module = self.tree.by_file(file)
                 if module is None or name not in (self.tree.text(file) or ""):
                     continue
-                loaded = m.module(module.name)
+                loaded = load_module(m, module.name)
                 found = loaded.names.get(name) if loaded is not None else None
                 if isinstance(found, ClassV) and found.node.name == name:
                     return found
@@ -258,46 +262,10 @@ class Survey:
     def _has(self, inst: Inst, name: str) -> bool:
         return name in inst.attrs or find_in_class(self.machine, inst.cls, name) is not None
 
-    def _use(self, made: Inst, attached: Inst | None) -> OracleUse | None:
-        if attached is None:
-            return None
-        return OracleUse(
-            name=attached.cls.name,
-            place=_assigned(self.machine, made, self.layout.oracle, attached.cls.name),
-            children=self._children(attached, 0),
-        )
-
-    def _children(self, oracle: Inst, depth: int) -> tuple[OracleUse, ...]:
-        """The oracles that one is made of, and those that they are made of."""
-        below = oracle.attrs.get(self.layout.children)
-        items: list[Value] = list(below.entries.values()) if isinstance(below, Dict) else []
-        items = below.items if isinstance(below, ListV) else items
-        return tuple(
-            OracleUse(
-                name=one.cls.name,
-                place=_class_place(one.cls),
-                children=self._children(one, depth + 1) if depth < _NESTED else (),
-            )
-            for one in items
-            if isinstance(one, Inst)
-        )
-
-    # -- surroundings ------------------------------------------------------------------------
-
-    def _aspects(self) -> frozenset[str]:
-        patterns: Mapping[str, str] = self.rules.verdicts["aspects"]
-        found: set[str] = set()
-        for file in self.layout.alerts:
-            for document in documents(self.tree.text(file) or ""):
-                for alert, expression in _alerts(document):
-                    text = f"{alert} {expression}"
-                    found |= {key for key, one in patterns.items() if re.search(one, text)}
-        return frozenset(found)
-
     @contextmanager
     def _top(self, name: str) -> Iterator[ModuleV]:
         m = self.machine
-        module = m.module(name)
+        module = load_module(m, name)
         if module is None:
             broken = self.tree.broken.get(name.replace(".", "/") + ".py")
             raise InputError(
@@ -314,36 +282,13 @@ class Survey:
 
     @contextmanager
     def _deep(self) -> Iterator[None]:
-        """Room for following nested calls; Python's own limit is put back after."""
+        """Raise Python's recursion limit for nested calls, and restore it afterwards."""
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(max(before, _RECURSION))
         try:
             yield
         finally:
             sys.setrecursionlimit(before)
-
-
-def _alerts(value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        if "alert" in value and "expr" in value:
-            yield str(value["alert"]), str(value["expr"])
-        for item in value.values():
-            yield from _alerts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _alerts(item)
-
-
-def _key_places(module: ModuleV, registry: Dict) -> dict[str, Place]:
-    """Where each id stands; the registry's own line for one that is built."""
-    file = module.module.file
-    places: dict[str, Place] = {}
-    wanted = {str(key) for key in registry.entries}
-    first = Place(file, 1)
-    for node in ast.walk(module.module.tree):
-        if isinstance(node, ast.Constant) and node.value in wanted:
-            places.setdefault(str(node.value), Place(file, node.lineno))
-    return {key: places.get(key, first) for key in wanted}
 
 
 def _unfollowed(problem: str, place: Place, reason: Reason, end: Place) -> Row:
@@ -366,65 +311,3 @@ def _unfollowed(problem: str, place: Place, reason: Reason, end: Place) -> Row:
         reason=reason,
         trail_end=end,
     )
-
-
-def _arguments(factory: Value, made: Inst) -> dict[str, str]:
-    """The constructor's arguments as they were resolved, by the attribute of the same name."""
-    found: dict[str, str] = {}
-    node: ast.AST | None = None
-    if isinstance(factory, Func) and isinstance(factory.node, ast.Lambda):
-        node = factory.node.body
-    if isinstance(node, ast.Call):
-        for keyword in node.keywords:
-            if keyword.arg:
-                found[keyword.arg] = ast.unparse(keyword.value)[:80]
-        for index, arg in enumerate(node.args):
-            found[str(index)] = ast.unparse(arg)[:80]
-    for key in list(found):
-        text = as_text(made.attrs[key]) if key in made.attrs else None
-        if text is not None:
-            found[key] = text
-    if hasattr(factory, "kwargs"):
-        found |= {key: as_text(value) or "?" for key, value in factory.kwargs.items()}
-    return dict(sorted(found.items()))
-
-
-def _application(made: Inst) -> str:
-    app = made.attrs.get("app")
-    return app.cls.name if isinstance(app, Inst) else ""
-
-
-def _class_place(cls: ClassV) -> Place:
-    return Place(cls.module.module.file, cls.node.lineno)
-
-
-def _assigned(m: Machine, made: Inst, attribute: str, name: str) -> Place:
-    """The line that assigns the oracle, in the class or one it inherits from."""
-    from pytest_sremut.census.interpreter.attributes import mro_of
-
-    for cls in mro_of(m, made.cls):
-        for node in ast.walk(cls.node):
-            if (
-                isinstance(node, ast.Assign)
-                and any(
-                    isinstance(target, ast.Attribute) and target.attr == attribute
-                    for target in node.targets
-                )
-                and name in ast.unparse(node.value)
-            ):
-                return Place(cls.module.module.file, node.lineno)
-    return _class_place(made.cls)
-
-
-def _is_set_somewhere(m: Machine, made: Inst, read: MissingRead) -> bool:
-    """Whether any method of the problem's classes sets the attribute: then it may be there."""
-    from pytest_sremut.census.interpreter.attributes import mro_of
-
-    if read.cls != made.cls.name:
-        return True  # only the problem's own attributes are a contract with its oracle
-    for cls in mro_of(m, made.cls):
-        for node in ast.walk(cls.node):
-            match node:
-                case ast.Attribute(attr=name, ctx=ast.Store()) if name == read.attribute:
-                    return True
-    return False

@@ -1,0 +1,1 @@
+"""Following every problem of a benchmark, from its constructor to its oracle."""
