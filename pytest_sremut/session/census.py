@@ -156,11 +156,11 @@ class _Finding(_CensusItem):
 
     def runtest(self) -> None:
         one = self._finding
-        told = f"{one.finder} ({one.direction.value}) at {one.place}: {one.sentence}"
+        verdict = f"{one.finder} ({one.direction.value}) at {one.place}: {one.sentence}"
         if self._is_known:
-            pytest.xfail(f"known: {told}")
+            pytest.xfail(f"known: {verdict}")
         used = f"\nProblems: {', '.join(one.problems)}." if one.problems else ""
-        raise _CensusFailure(told + used)
+        raise _CensusFailure(verdict + used)
 
     def reportinfo(self) -> tuple[str, int, str]:
         place = self._finding.place

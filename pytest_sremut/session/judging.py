@@ -99,7 +99,7 @@ def _seal_source(settings: Settings) -> SealSource:
 def _behind_registration(
     settings: Settings, study: str, revision: int, digest: str
 ) -> AnchorState | None:
-    """What stands behind the weaker of a registration's two stamps; None: it does not hold."""
+    """Who vouches for the weaker of a registration's two stamps; None: it does not hold."""
     from pytest_sremut.attestation.registration.check import check
     from pytest_sremut.attestation.registration.evidence import behind
 

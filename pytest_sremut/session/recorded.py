@@ -48,8 +48,8 @@ class RecordedSession:
             for attempt in judged.at(cell.run.id)
             if attempt.valid
         ]
-        telling = (CellReport.problems, CellReport.known_problems)
-        return next((one for told in telling for one in reports if told(one)), reports[-1])
+        kinds = (CellReport.problems, CellReport.known_problems)
+        return next((one for kind in kinds for one in reports if kind(one)), reports[-1])
 
     def finish_run(self) -> None:
         """Nothing was begun."""

@@ -35,7 +35,7 @@ def refuses_sealed(study: Study, report: RegistrationReport, root: Path) -> Iter
 
     Args:
         study: The study.
-        report: What became of checking its registration.
+        report: The result of checking its registration.
         root: The project's root.
     """
     yield from report.refuses_sealed()
@@ -122,10 +122,10 @@ class Sealing:
     def lines(self) -> list[str]:
         """For the header: whoever keeps this output can tell our key from another one later."""
         state, detail = self._session.anchor, self._session.anchor_detail
-        told = f"{state.value} ({detail})" if detail else state.value
+        stamps = f"{state.value} ({detail})" if detail else state.value
         return [
             f"sealed session {self._key.session}: key SHA-256 {self._key.sha256}",
-            f"sealed session {self._key.session}: stamps: {told}",
+            f"sealed session {self._key.session}: stamps: {stamps}",
         ]
 
     def seal_closed(self) -> None:
@@ -133,9 +133,9 @@ class Sealing:
         try:
             self._session.seal_closed()
         except SremutError as error:
-            told = f"not sealed: {error}"
-            if told not in self._session.complaints:
-                self._session.complaints.append(told)
+            complaint = f"not sealed: {error}"
+            if complaint not in self._session.complaints:
+                self._session.complaints.append(complaint)
 
     def close(self) -> list[str]:
         """Seal what is left, then the session, and forget the keys.
