@@ -1,6 +1,6 @@
 """`sremut`: what is done outside a pytest session.
 
-Exit codes: 0 done, 1 the thing asked about is not as it should be, 2 misuse, 3 cannot be told;
+Exit codes: 0 done, 1 the thing asked about is not as it should be, 2 misuse, 3 not known;
 `cluster run` exits as its command did. A user's mistake is one sentence on stderr, no traceback.
 """
 
@@ -156,7 +156,7 @@ def _options(arguments: argparse.Namespace) -> Options:
     )
 
 
-def _told(cluster: EmbeddedCluster) -> int:
+def _self_test(cluster: EmbeddedCluster) -> int:
     """Wait for the self-test and say how it went. 1 when verdicts would be refused."""
     report = cluster.selftest(_SELF_TEST_SECONDS)
     for deviation in report.deviations:
@@ -175,7 +175,7 @@ def _cluster_up(arguments: argparse.Namespace) -> int:
         options=_options(arguments),
         detach=True,
     )
-    code = _told(cluster)
+    code = _self_test(cluster)
     print(f"cluster {arguments.name} is up at {cluster.server}")
     print(f"export KUBECONFIG={cluster.kubeconfig}")
     print(f"export KUBECACHEDIR={cluster.directory / 'kubectl-cache'}")
@@ -197,7 +197,7 @@ def _cluster_run(arguments: argparse.Namespace) -> int:
             options=_options(arguments),
         )
         try:
-            if _told(cluster) != 0:
+            if _self_test(cluster) != 0:
                 return 1
             environment = {
                 **os.environ,
@@ -223,13 +223,13 @@ def _cluster_status(arguments: argparse.Namespace) -> int:
     ]
     embedded_too = (directory / "state.json").exists()  # then stdout is one JSON document
     for item in wanted:
-        told = orphans.look(item, os.environ).line()
-        print(told, file=sys.stderr if embedded_too else sys.stdout)
+        line = orphans.look(item, os.environ).line()
+        print(line, file=sys.stderr if embedded_too else sys.stdout)
     if wanted and not embedded_too:
         return 0
     cluster = embedded.attach(directory)
     print(json.dumps(cluster.status(), indent=2, sort_keys=True))
-    return _told(cluster)
+    return _self_test(cluster)
 
 
 def _cluster_kubeconfig(arguments: argparse.Namespace) -> int:

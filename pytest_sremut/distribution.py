@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,28 +52,49 @@ class RunScheduling(LoadScopeScheduling):
 
 
 class XdistHooks:
-    """Registered on the controller when xdist distributes a session that runs mutants."""
+    """Registered on the controller when xdist distributes a session that runs mutants.
 
-    def __init__(self, workerinput: dict[str, Any], *, one_cluster: bool = False) -> None:
-        self._workerinput = workerinput
+    Args:
+        for_workers: What each worker is to know; asked when a worker is about to start.
+        recovered: Called with what a worker put back before it began, a line each.
+        one_cluster: Whether all workers share one cluster.
+    """
+
+    def __init__(
+        self,
+        *,
+        for_workers: Callable[[], dict[str, str]],
+        recovered: Callable[[Sequence[str]], None],
+        one_cluster: bool = False,
+    ) -> None:
+        self._for_workers = for_workers
+        self._recovered = recovered
         self._one_cluster = one_cluster
-        self.recovered: list[str] = []  # what workers put back before they began
         self._workers: list[Any] = []
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> RunScheduling | None:
+        return self._scheduler(config, log)
+
+    def pytest_configure_node(self, node: Any) -> None:
+        self._brief(node)
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._recovered(getattr(node, "workeroutput", {}).get("sremut_recovered", []))
+
+    def pytest_keyboard_interrupt(self) -> None:
+        self._end_workers()
+
+    def _scheduler(self, config: pytest.Config, log: Any) -> RunScheduling | None:
         if config.getoption("dist", "no") in {"no", "each"}:
             return None
         return RunScheduling(config, log, one_cluster=self._one_cluster)
 
-    def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput["sremut"] = dict(self._workerinput)
+    def _brief(self, node: Any) -> None:
+        node.workerinput["sremut"] = self._for_workers()
         self._workers.append(node)
 
-    def pytest_testnodedown(self, node: Any) -> None:
-        self.recovered += getattr(node, "workeroutput", {}).get("sremut_recovered", [])
-
-    def pytest_keyboard_interrupt(self) -> None:
-        """Tell the workers at once, and wait until each has put back what it had mutated.
+    def _end_workers(self) -> None:
+        """Interrupt the workers at once, and wait until each has put back what it had mutated.
 
         Left to itself xdist waits for them ten seconds, the first five of them before it even
         interrupts them, and then kills them.

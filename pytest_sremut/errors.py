@@ -39,8 +39,8 @@ class InputError(SremutError):
     Args:
         file: Path as the user would name it.
         place: Path inside the file (`oracles.O3.use`, `line 12`), empty for the whole file.
-        found: What stands there.
-        allowed: What may stand there.
+        found: What is there.
+        allowed: What may be there.
     """
 
     def __init__(self, *, file: str, place: str = "", found: str, allowed: str) -> None:

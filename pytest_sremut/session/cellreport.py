@@ -59,14 +59,14 @@ class CellReport:
         if self.cell.is_contract or self.requirement == "predictions":
             found += self._against_prediction()
         else:
-            found += [told for told, is_known in self._against_contract() if not is_known]
+            found += [line for line, is_known in self._against_contract() if not is_known]
         return found
 
     def known_problems(self) -> list[str]:
         """Disagreements with the contract that do not fail this cell, since they are known."""
         if self.cell.is_contract or self.requirement == "predictions":
             return []
-        return [f"known: {told}" for told, is_known in self._against_contract() if is_known]
+        return [f"known: {line}" for line, is_known in self._against_contract() if is_known]
 
     def _against_prediction(self) -> Iterator[str]:
         expected = self.predicted()
@@ -105,8 +105,8 @@ class CellReport:
         found, known = self.problems(), self.known_problems()
         if found:
             head = f"{self.study.id} {self.cell.id} (attempt {self.attempt})"
-            told = [head, *found, *known, f"evidence: {self.evidence}"]
-            pytest.fail("\n  ".join(told), pytrace=False)
+            lines = [head, *found, *known, f"evidence: {self.evidence}"]
+            pytest.fail("\n  ".join(lines), pytrace=False)
         if known:
             pytest.xfail("; ".join(known))
 

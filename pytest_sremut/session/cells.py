@@ -16,7 +16,7 @@ from pytest_sremut.session.cellreport import CellReport
 if TYPE_CHECKING:
     from pytest_sremut.study.model import Cell, Study
 
-__all__ = ["SESSION", "CellSession", "finish_run_of", "sremut_report"]
+__all__ = ["SESSION", "CellFixtures", "CellSession", "finish_run_of"]
 
 
 class CellSession(Protocol):
@@ -33,14 +33,32 @@ class CellSession(Protocol):
 
 SESSION: pytest.StashKey[CellSession] = pytest.StashKey()
 
+_PLUGIN = "sremut-cells"
 
-@pytest.fixture
-def sremut_report(request: pytest.FixtureRequest, sremut_cell: Cell) -> CellReport:
-    """The report of this cell; taking it advances the run as far as the cell's state."""
+
+class CellFixtures:
+    """The fixtures of a cell, as a plugin that is registered while a session judges cells."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._plugins = config.pluginmanager
+        self._plugins.register(self, _PLUGIN)
+
+    def close(self) -> None:
+        """Unregister; idempotent."""
+        if self._plugins.has_plugin(_PLUGIN):
+            self._plugins.unregister(name=_PLUGIN)
+
+    @pytest.fixture
+    def sremut_report(self, request: pytest.FixtureRequest, sremut_cell: Cell) -> CellReport:
+        """The report of this cell; taking it advances the run as far as the cell's state."""
+        return _report_of(request, sremut_cell)
+
+
+def _report_of(request: pytest.FixtureRequest, cell: Cell) -> CellReport:
     session = request.config.stash[SESSION]
     study = request.node.parent.study
     try:
-        report = session.report(study, sremut_cell)
+        report = session.report(study, cell)
     except SremutError as error:
         more = error.diagnostics()
         raise pytest.fail.Exception(

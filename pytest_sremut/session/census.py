@@ -8,9 +8,8 @@ files is collected.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,30 +20,9 @@ if TYPE_CHECKING:
     from pytest_sremut.census.judge.baseline import Baseline
     from pytest_sremut.census.layout import Layout
     from pytest_sremut.census.model import Census, Finding, Row
-    from pytest_sremut.options import Settings
+    from pytest_sremut.options.settings import Settings
 
-__all__ = ["CensusItems", "add_census_options", "asks_for_census"]
-
-
-def add_census_options(parser: pytest.Parser) -> None:
-    """Declare the options of the census and their ini twins."""
-    group = parser.getgroup("sremut")
-    for name, text in (
-        ("baseline", "Blind problems and findings that are known: only new ones fail."),
-        ("overrides", "Verdicts by hand, each with citation and reason."),
-    ):
-        group.addoption(
-            f"--sremut-census-{name}", metavar="FILE", default=None, help=f"{text} For -m census."
-        )
-        parser.addini(f"sremut_census_{name}", f"See --sremut-census-{name}.", default="")
-
-
-def asks_for_census(config: pytest.Config) -> bool:
-    """Whether `-m` selects the marker `census`."""
-    expression = str(config.getoption("markexpr", "") or "")
-    return bool(re.search(r"\bcensus\b", expression)) and not re.search(
-        r"\bnot\s+\(?\s*census\b", expression
-    )
+__all__ = ["CensusItems"]
 
 
 class CensusItems:
@@ -58,12 +36,19 @@ class CensusItems:
             )
         self._config = config
         self._benchmark = settings.benchmark
+        self._settings = settings
         self._stale: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> None:
+        self._add_items(session, items)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        self._tell_stale(terminalreporter)
+
+    def _add_items(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         try:
             census, baseline = self._take()
         except SremutError as error:
@@ -77,20 +62,13 @@ class CensusItems:
         from pytest_sremut.census.judge.overrides import read_overrides
         from pytest_sremut.census.take import take_census
 
-        baseline = read_baseline(self._file("baseline"))
+        baseline = read_baseline(self._settings.census_baseline)
         census = take_census(
             self._benchmark,
             layouts=self._layouts(),
-            overrides=read_overrides(self._file("overrides")),
+            overrides=read_overrides(self._settings.census_overrides),
         )
         return census, baseline
-
-    def _file(self, name: str) -> Path | None:
-        given = self._config.getoption(f"sremut_census_{name}", None)
-        if given:
-            return self._config.invocation_params.dir / str(given)
-        given = self._config.getini(f"sremut_census_{name}")
-        return self._config.rootpath / str(given) if given else None
 
     def _layouts(self) -> list[Layout]:
         found: list[Layout] = []
@@ -98,7 +76,7 @@ class CensusItems:
             found += brought if isinstance(brought, list | tuple) else [brought]
         return found
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def _tell_stale(self, terminalreporter: pytest.TerminalReporter) -> None:
         for line in self._stale:
             terminalreporter.write_line(f"sremut: census baseline: {line}", yellow=True)
 
@@ -178,11 +156,11 @@ class _Finding(_CensusItem):
 
     def runtest(self) -> None:
         one = self._finding
-        told = f"{one.finder} ({one.direction.value}) at {one.place}: {one.sentence}"
+        verdict = f"{one.finder} ({one.direction.value}) at {one.place}: {one.sentence}"
         if self._is_known:
-            pytest.xfail(f"known: {told}")
+            pytest.xfail(f"known: {verdict}")
         used = f"\nProblems: {', '.join(one.problems)}." if one.problems else ""
-        raise _CensusFailure(told + used)
+        raise _CensusFailure(verdict + used)
 
     def reportinfo(self) -> tuple[str, int, str]:
         place = self._finding.place

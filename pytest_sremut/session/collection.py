@@ -7,7 +7,7 @@ every reporting plugin treat them as they treat any test. Order is the study's s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_sremut.errors import InputError
-from pytest_sremut.options import Settings, settings_of
 from pytest_sremut.session.subject import why_not_run
 
 if TYPE_CHECKING:
+    from pytest_sremut.options.settings import Settings
     from pytest_sremut.session.cellreport import CellReport
     from pytest_sremut.study.model import Cell, Study
 
@@ -26,9 +26,9 @@ __all__ = [
     "STUDY_FILE",
     "StudyFile",
     "cell_of",
-    "is_study",
     "remember",
     "selects",
+    "study_file",
     "study_files",
     "study_of",
 ]
@@ -38,7 +38,7 @@ _LOADED: pytest.StashKey[dict[PurePosixPath, Study]] = pytest.StashKey()
 
 
 def study_of(config: pytest.Config, file: Path) -> Study:
-    """The study of a file, read once a session: what was admitted is what is collected and told.
+    """The study of a file, read once a session: what was admitted is collected and reported.
 
     Raises:
         InputError: The first thing that is not allowed in it.
@@ -57,9 +57,32 @@ def remember(config: pytest.Config, studies: Iterable[Study]) -> None:
     config.stash.setdefault(_LOADED, {}).update((study.file, study) for study in studies)
 
 
-def is_study(path: Path, settings: Settings) -> bool:
-    """Whether a path is a study of this project: `<audits>/<id>/study.yaml`."""
-    return path.name == STUDY_FILE and path.parent.parent == settings.audits
+def study_file(
+    path: Path,
+    parent: pytest.Collector,
+    settings: Settings,
+    *,
+    has_records: Callable[[str], bool] = lambda _study: False,
+) -> StudyFile | None:
+    """The collector of a study of this project, `<audits>/<id>/study.yaml`; None of another file.
+
+    Args:
+        path: Of the file.
+        parent: As pytest collects.
+        settings: Of the session.
+        has_records: Whether there are records of a study, by its id: it is judged from them then,
+            whatever is at hand here.
+    """
+    if path.name != STUDY_FILE or path.parent.parent != settings.audits:
+        return None
+    collected: StudyFile = StudyFile.from_parent(parent, path=path)
+    # A study's id is the name of its own directory.
+    collected.why_not_run = (
+        (lambda _study: "")
+        if has_records(path.parent.name)
+        else (lambda study: why_not_run(study, settings))
+    )
+    return collected
 
 
 def study_files(settings: Settings, arguments: Iterable[str], invocation: Path) -> list[Path]:
@@ -112,8 +135,8 @@ class StudyFile(pytest.Module):
     """One study as a pytest module with one parametrised function."""
 
     study: Study
-    recorded: bool = False
-    """Adjudicating: there is evidence of it, so it is judged whatever is at hand here."""
+    why_not_run: Callable[[Study], str]
+    """Why none of its cells can be run or judged here; empty where they can."""
 
     def _getobj(self) -> ModuleType:
         from pytest_sremut.study.cells import cells
@@ -126,9 +149,7 @@ class StudyFile(pytest.Module):
         module = ModuleType(self.study.id)
         module.__file__ = str(self.path)
         listed = list(cells(self.study))
-        settings = settings_of(self.config)
-        reason = "" if self.recorded else why_not_run(self.study, settings)
-        if reason:
+        if reason := self.why_not_run(self.study):
             # One item that any choice of its cells selects.
             self.extra_keyword_matches.update(f"test_cell[{cell.id}]" for cell in listed)
             skipped = pytest.mark.skip(reason=reason)(self._function(_not_run_template))

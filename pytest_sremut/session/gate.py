@@ -1,66 +1,28 @@
 """The session gate: what must hold for a study before any fixture and before any worker starts.
 
-A study is run under a registration that holds, or as an exploration that says so for ever.
-Nothing is run when a check fails, and every failed check is told. Workers ask again, and before
-each run the frozen files are compared once more.
+A study runs under a registration that holds, or as an exploration whose records say so for ever.
+If a check fails nothing is run, and every failed check is reported. Workers check again, and
+before each run the frozen files are compared once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_sremut.errors import SremutError
+from pytest_sremut.session.admission import Admission
 from pytest_sremut.session.sealing import refuses_sealed
 from pytest_sremut.session.subject import differences
 from pytest_sremut.study.verdict import Registration
 
 if TYPE_CHECKING:
-    from pytest_sremut.attestation.registration.result import RegistrationReport
-    from pytest_sremut.options import Settings
+    from pytest_sremut.options.settings import Settings
     from pytest_sremut.study.model import Study
 
-__all__ = ["Admission", "admit"]
+__all__ = ["admit"]
 
 EXPLORATORY = "EXPLORATORY: no registration, nothing here confirms a prediction"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """Whether a study may run, and as what."""
-
-    registration: Registration
-    header: str  # what stands in the header, in every record and in the summary
-    refusals: tuple[str, ...]  # empty: it may run
-    report: RegistrationReport | None = None
-
-    def facts(self) -> Mapping[str, Any]:
-        """What every record says about the registration; exact built-ins."""
-        if self.report is None:
-            return {"regime": self.registration.value, "statement": self.header}
-        return {
-            "regime": self.registration.value,
-            "statement": self.header,
-            **self.report.to_json(),
-        }
-
-    def binding(self, key: str) -> Mapping[str, Any] | None:
-        """What an attempt of a sealed session is bound to; None in any other session."""
-        if self.registration is not Registration.SEALED:
-            return None
-        assert self.report is not None
-        return {"registration": self.report.digest, "revision": self.report.revision, "key": key}
-
-    def changed_since(self, root: Path) -> list[str]:
-        """The frozen files that are no longer what was registered, a sentence each."""
-        if self.report is None:
-            return []
-        from pytest_sremut.attestation.registration.check import recheck
-
-        return [result.line() for result in recheck(root, self.report)]
 
 
 def admit(study: Study, settings: Settings) -> Admission:

@@ -1,8 +1,8 @@
 """Ctrl-C, SIGTERM and SIGHUP end a session alike: as a KeyboardInterrupt that restores first.
 
 Rules kept here: a signal that was ignored when we came (`nohup`, background jobs) stays ignored;
-a worker of xdist is interrupted once, however often it is told, because its restoration must not
-be cut short by the controller's own telling it.
+a worker of xdist is interrupted once, however many signals it gets: the signal that its controller
+sends must not cut its restoration short.
 """
 
 from __future__ import annotations

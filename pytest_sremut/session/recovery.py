@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_sremut.cluster.port import Cluster, ClusterIdentity
     from pytest_sremut.engine.recovery import Pending
     from pytest_sremut.evidence.root import AttemptEntry
-    from pytest_sremut.options import Settings
+    from pytest_sremut.options.settings import Settings
 
 __all__ = ["Place", "recover_before", "recover_leased"]
 

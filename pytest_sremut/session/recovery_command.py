@@ -167,8 +167,8 @@ def _leased(
         return recover_leased(cluster, identity, lease, place, allowed_contexts=allowed)
 
 
-def _complain(reached: _Reached, told: str, code: int, look: tuple[str, ...] = ()) -> int:
-    print(f"sremut: {reached.context}: {told}", file=sys.stderr)
+def _complain(reached: _Reached, message: str, code: int, look: tuple[str, ...] = ()) -> int:
+    print(f"sremut: {reached.context}: {message}", file=sys.stderr)
     for line in look:
         print(f"  {line}", file=sys.stderr)
     return code

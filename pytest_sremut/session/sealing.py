@@ -1,7 +1,8 @@
-"""A sealed session from the shell's side: what refuses one, and the controller's part of it.
+"""A sealed session, as the process that leads it sees it: what refuses one, and its key.
 
-The controller (or the only process) holds the key. Workers finish attempts, bound to the public
-key; the controller seals each as soon as it has ended, and the session itself at the end.
+The leading process (xdist's controller, or the only one) holds the key. Workers finish attempts
+that are bound to the public key. The leading process seals each attempt as soon as it has ended,
+and the session itself at the end.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from pytest_sremut.evidence.seal.anchor import Anchor
     from pytest_sremut.evidence.seal.key import SessionKey
     from pytest_sremut.evidence.seal.session import SealedSession
-    from pytest_sremut.options import Settings
-    from pytest_sremut.session.gate import Admission
+    from pytest_sremut.options.settings import Settings
+    from pytest_sremut.session.admission import Admission
     from pytest_sremut.study.model import Study
 
-__all__ = ["Sealing", "refuses_sealed"]
+__all__ = ["Sealing", "Unsealed", "refuses_sealed"]
 
 _PACKAGE = "pytest_sremut"
 
@@ -34,7 +35,7 @@ def refuses_sealed(study: Study, report: RegistrationReport, root: Path) -> Iter
 
     Args:
         study: The study.
-        report: What became of checking its registration.
+        report: The result of checking its registration.
         root: The project's root.
     """
     yield from report.refuses_sealed()
@@ -53,8 +54,26 @@ def refuses_sealed(study: Study, report: RegistrationReport, root: Path) -> Iter
         )
 
 
+class Unsealed:
+    """Stands for `Sealing` in a session that is not sealed: nothing is done and nothing said."""
+
+    public = ""
+    """No key."""
+
+    def lines(self) -> list[str]:
+        """Nothing for the header."""
+        return []
+
+    def seal_closed(self) -> None:
+        """Nothing to seal."""
+
+    def close(self) -> list[str]:
+        """Nothing that could not be sealed."""
+        return []
+
+
 class Sealing:
-    """The controller's part of one sealed session. Made by `start`.
+    """The leading process's part of one sealed session. Made by `start`.
 
     Args:
         key: Of the session.
@@ -69,7 +88,7 @@ class Sealing:
         self._session = session
         self._authority = authority
         self.public = key.public
-        """The public key, base64; told to workers."""
+        """The public key, base64; workers get it."""
 
     @classmethod
     def start(
@@ -103,20 +122,20 @@ class Sealing:
     def lines(self) -> list[str]:
         """For the header: whoever keeps this output can tell our key from another one later."""
         state, detail = self._session.anchor, self._session.anchor_detail
-        told = f"{state.value} ({detail})" if detail else state.value
+        stamps = f"{state.value} ({detail})" if detail else state.value
         return [
             f"sealed session {self._key.session}: key SHA-256 {self._key.sha256}",
-            f"sealed session {self._key.session}: stamps: {told}",
+            f"sealed session {self._key.session}: stamps: {stamps}",
         ]
 
     def seal_closed(self) -> None:
-        """Seal every attempt that has ended and is not sealed; what fails is told at the end."""
+        """Seal every attempt that has ended and is not sealed. `close` reports what fails."""
         try:
             self._session.seal_closed()
         except SremutError as error:
-            told = f"not sealed: {error}"
-            if told not in self._session.complaints:
-                self._session.complaints.append(told)
+            complaint = f"not sealed: {error}"
+            if complaint not in self._session.complaints:
+                self._session.complaints.append(complaint)
 
     def close(self) -> list[str]:
         """Seal what is left, then the session, and forget the keys.

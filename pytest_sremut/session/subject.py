@@ -13,7 +13,7 @@ from pytest_sremut.study.names import Instrument
 
 if TYPE_CHECKING:
     from pytest_sremut.engine.steps.instruments import InstrumentSet
-    from pytest_sremut.options import Settings
+    from pytest_sremut.options.settings import Settings
     from pytest_sremut.oracles.benchmark.checkout import Checkout
     from pytest_sremut.oracles.benchmark.layout import Layout
     from pytest_sremut.study.model import Study

@@ -1,212 +1,180 @@
-"""From evidence directories to judged studies, from a ledger to the reports that were asked for.
+"""The end of a live session: its evidence is read once, and everything is made of that reading.
 
-Used by a live session at its end and by one that only adjudicates, so that they cannot differ.
+`conclude` goes the whole way: attempts and problems, judged studies, reports, the comparison with
+a baseline, scores below a threshold. One value holds all of it, and the terminal prints that value.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pytest_sremut.errors import EvidenceError, InputError
+from pytest_sremut.errors import SremutError
+from pytest_sremut.session.judging import read_directory, study_inputs
+from pytest_sremut.session.reports import compared, export
+from pytest_sremut.terminal import write_summary
 
 if TYPE_CHECKING:
-    from pytest_sremut.evidence.root import AttemptEntry
-    from pytest_sremut.evidence.seal.anchor import AnchorState
+    import pytest
+
     from pytest_sremut.ledger.baseline.comparison import Comparison
     from pytest_sremut.ledger.baseline.document import Baseline
     from pytest_sremut.ledger.judge import Judged, StudyInput
-    from pytest_sremut.ledger.load import SealSource
-    from pytest_sremut.ledger.seals import Seals
-    from pytest_sremut.options import Settings
+    from pytest_sremut.ledger.load import Evidence
+    from pytest_sremut.ledger.model import AttemptFact
+    from pytest_sremut.options.settings import Settings
+    from pytest_sremut.study.model import Study
 
-__all__ = [
-    "Concluded",
-    "baseline_of",
-    "compared",
-    "conclude_session",
-    "export",
-    "judge_directories",
-    "seal_source",
-    "study_inputs",
-]
+__all__ = ["Summary", "conclude", "write"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Concluded:
-    """What was made of a live session's records: a line for each report, and the comparison."""
+class Summary:
+    """What one live session's evidence holds, and what was made of it.
 
-    reports: tuple[str, ...] = ()
-    comparison: Comparison | None = None
-
-
-def baseline_of(settings: Settings) -> Baseline | None:
-    """The baseline that was named. Raises InputError."""
-    from pytest_sremut.ledger.baseline.document import read_baseline
-
-    return None if settings.baseline is None else read_baseline(settings.baseline)
-
-
-def compared(settings: Settings, comparison: Comparison) -> list[tuple[str, bool]]:
-    """A comparison as lines for the summary, each with whether it is bad."""
-    file = "" if settings.baseline is None else settings.baseline.name
-    head = (f"sremut: baseline {file}: {comparison.head()}", comparison.failed)
-    return [head, *((f"  {line}", is_bad) for line, is_bad in comparison.lines())]
-
-
-def study_inputs(settings: Settings) -> list[StudyInput]:
-    """Every study of the project, whatever was selected: a ledger does not depend on `-k`.
-
-    One that cannot be loaded is left to collection, which reports it with its file and place.
+    Without an evidence directory everything is empty.
     """
-    from pytest_sremut.evidence.identity import file_digests
-    from pytest_sremut.ledger.judge import StudyInput
-    from pytest_sremut.study.load import load_study
 
-    root = settings.root
-    found: list[StudyInput] = []
-    for file in sorted(settings.audits.glob("*/study.yaml")):
-        try:
-            study = load_study(root, PurePosixPath(file.relative_to(root).as_posix()))
-        except InputError:
-            continue
-        found.append(StudyInput(study=study, digests=file_digests(root, study.frozen)))
-    return found
+    evidence: Evidence | None = None  # as read; None where it cannot be
+    unreadable: str = ""  # why it cannot be read
+    judged: Judged | None = None  # where a report or a baseline asks for it
+    reports: tuple[str, ...] = ()  # a line for each report that was written
+    comparison: Comparison | None = None  # with the baseline
+    complaint: str = ""  # why a report or the comparison could not be made
+    below: tuple[str, ...] = ()  # a line for each score below the threshold, or missing
 
+    @property
+    def failed(self) -> bool:
+        """Whether the session fails for it."""
+        compares_badly = self.comparison is not None and self.comparison.failed
+        return bool(self.complaint or self.below) or compares_badly
 
-def judge_directories(settings: Settings, directories: Sequence[Path]) -> Judged:
-    """Read, verify and judge everything in these evidence directories.
-
-    Raises:
-        EvidenceError: One is no evidence directory or cannot be read.
-        ConflictError: Together they contradict themselves.
-    """
-    from pytest_sremut.ledger.judge import judge, pods_needed
-    from pytest_sremut.ledger.load import read_evidence
-
-    studies = study_inputs(settings)
-    needs = pods_needed(studies)
-    seals = seal_source(settings)
-    return judge(
-        studies, [read_evidence(one, needs_pods=needs, seals=seals) for one in directories]
-    )
+    def attempts(self, study: Study) -> tuple[AttemptFact, ...]:
+        """All attempts at a study, in the order of their ledger."""
+        read = () if self.evidence is None else self.evidence.attempts
+        return tuple(attempt for attempt in read if attempt.study == study.id)
 
 
-def seal_source(settings: Settings) -> SealSource:
-    """Verifies seals against the project's pins and registrations, as they stand here now."""
-
-    def read(directory: Path, entries: tuple[AttemptEntry, ...]) -> Seals:
-        from pytest_sremut.attestation.registration.anchoring import OfflineStamps
-        from pytest_sremut.attestation.registration.pins import trust_of
-        from pytest_sremut.attestation.rfc3161.trust import TrustStore
-        from pytest_sremut.ledger.seals import read_seals
-
-        try:
-            trust = trust_of(settings.root)
-        except InputError:  # then nobody is trusted
-            trust = TrustStore(roots=())
-        return read_seals(
-            directory,
-            entries,
-            verifier=OfflineStamps(trust),
-            registrations=cache(partial(_behind_registration, settings)),
-        )
-
-    return read
-
-
-def _behind_registration(
-    settings: Settings, study: str, revision: int, digest: str
-) -> AnchorState | None:
-    """What stands behind the weaker of a registration's two stamps; None: it does not hold."""
-    from pytest_sremut.attestation.registration.check import check
-    from pytest_sremut.attestation.registration.evidence import behind
-
-    for given in study_inputs(settings):
-        if given.study.id != study:
-            continue
-        report = check(settings.root, given.study, revision=revision)
-        if report.digest != digest:
-            return None
-        return behind(report)
-    return None
-
-
-def conclude_session(
-    settings: Settings, evidence: Path, baseline: Baseline | None = None
-) -> Concluded:
-    """The reports that a live session was asked for, and how it compares with the baseline.
-
-    Raises:
-        EvidenceError: A report cannot be written, or nothing can be judged from the records.
-    """
-    from pytest_sremut.ledger.adjudicate import ledger
-    from pytest_sremut.ledger.baseline.comparison import compare
-    from pytest_sremut.ledger.renderings.document import ledger_bytes
-
-    if not settings.reports and baseline is None:
-        return Concluded()
-    document = ledger(judge_directories(settings, [evidence]))
-    data = ledger_bytes(document)
-    comparison = None if baseline is None else compare(baseline, document)
-    return Concluded(
-        reports=tuple(
-            export(settings, kind, path, document, data, comparison=comparison)
-            for kind, path in settings.reports
-        ),
-        comparison=comparison,
-    )
-
-
-def export(
+def conclude(
     settings: Settings,
-    kind: str,
-    path: Path,
-    document: Mapping[str, Any],
-    data: bytes,
+    directory: Path,
     *,
-    comparison: Comparison | None = None,
-) -> str:
-    """Write one report; says where. Raises EvidenceError.
+    studies: Sequence[Study],
+    baseline: Baseline | None = None,
+    reports: bool = True,
+) -> Summary:
+    """Read a live session's evidence and make of it what was asked for.
 
     Args:
-        settings: Of the session; a viewer shows the project's mutant registries.
-        kind: `json`, `md` or `stryker`.
-        path: Where to; the file named by GITHUB_STEP_SUMMARY is appended to, others are replaced.
-        document: The ledger.
-        data: Its bytes.
-        comparison: With the baseline, told on the page of a CI step.
+        settings: Of the session.
+        directory: Its evidence.
+        studies: Those whose scores are held against the threshold.
+        baseline: Disagreements that are known.
+        reports: False: write no report and compare with no baseline.
     """
-    from pytest_sremut.ground.durable.atomic import make_directory
-    from pytest_sremut.ground.formats.canonical import canonical_json, sha256
-    from pytest_sremut.ledger.renderings.step_summary import step_summary
-    from pytest_sremut.ledger.renderings.store import append_text, replace_file
-    from pytest_sremut.ledger.renderings.stryker import stryker_report
-
-    make_directory(path.parent)
-    if kind == "json":
-        replace_file(path, data)
-    elif kind == "stryker":
-        texts = _registries(settings.root, document)
-        replace_file(path, canonical_json(stryker_report(document, texts)) + b"\n")
-    else:
-        known = () if comparison is None else compared(settings, comparison)
-        text = step_summary(document, sha256(data), known)
-        shared = os.environ.get("GITHUB_STEP_SUMMARY", "")
-        if shared and Path(shared).resolve() == path:
-            append_text(path, text)
-        else:
-            replace_file(path, text.encode())
-    return f"sremut: {kind} report: {path}"
-
-
-def _registries(root: Path, document: Mapping[str, Any]) -> dict[str, str]:
-    names = sorted({study["plan"]["files"]["mutants"]["path"] for study in document["studies"]})
+    if not directory.is_dir():
+        return Summary()
     try:
-        return {name: (root / name).read_text(encoding="utf-8") for name in names}
-    except (OSError, UnicodeDecodeError) as error:
-        raise EvidenceError(f"mutant registries cannot be read: {error}") from error
+        inputs = study_inputs(settings)
+        evidence = read_directory(settings, directory, inputs)
+    except SremutError as error:
+        return _unreadable(settings, str(error), reports=reports)
+    read = Summary(evidence=evidence)
+    if reports and (settings.reports or baseline is not None):
+        read = _reported(settings, evidence, inputs, baseline)
+    return replace(read, below=tuple(_below(settings, read, studies)))
+
+
+def _unreadable(settings: Settings, why: str, *, reports: bool) -> Summary:
+    asked = reports and (settings.reports or settings.baseline is not None)
+    no_score = f"sremut: no score, since there is no evidence: {why}"
+    return Summary(
+        unreadable=why,
+        complaint=f"{_asked_by(settings)}: {why}" if asked else "",
+        below=(no_score,) if settings.fail_under is not None else (),
+    )
+
+
+def _asked_by(settings: Settings) -> str:
+    return "--sremut-report" if settings.reports else "--sremut-baseline"
+
+
+def _reported(
+    settings: Settings,
+    evidence: Evidence,
+    inputs: Sequence[StudyInput],
+    baseline: Baseline | None,
+) -> Summary:
+    """Judge what was read, compare it, write the reports; the summary without thresholds."""
+    from pytest_sremut.ledger.adjudicate import ledger
+    from pytest_sremut.ledger.baseline.comparison import compare
+    from pytest_sremut.ledger.judge import judge
+    from pytest_sremut.ledger.renderings.document import ledger_bytes
+
+    try:
+        judged = judge(inputs, [evidence])
+        document = ledger(judged)
+        data = ledger_bytes(document)
+        comparison = None if baseline is None else compare(baseline, document)
+        lines = tuple(
+            export(settings, kind, path, document, data, comparison=comparison)
+            for kind, path in settings.reports
+        )
+    except SremutError as error:
+        return Summary(evidence=evidence, complaint=f"{_asked_by(settings)}: {error}")
+    return Summary(evidence=evidence, judged=judged, reports=lines, comparison=comparison)
+
+
+def _below(settings: Settings, read: Summary, studies: Sequence[Study]) -> Iterator[str]:
+    from pytest_sremut.ledger.thresholds import scores_below
+
+    if settings.fail_under is None:
+        return
+    for study in studies:
+        if own := read.attempts(study):
+            yield from scores_below(study, own, settings.fail_under)
+
+
+def write(
+    reporter: pytest.TerminalReporter,
+    summary: Summary,
+    *,
+    settings: Settings,
+    directory: Path,
+    studies: Sequence[Study],
+    heading: Callable[[Study, Sequence[AttemptFact]], str],
+) -> None:
+    """Print the sections of `pytest_terminal_summary` that come from evidence.
+
+    Args:
+        reporter: pytest's.
+        summary: Of the session.
+        settings: Of the session.
+        directory: Its evidence.
+        studies: Those that are shown if there are attempts at them.
+        heading: Under what a study and its attempts are shown.
+    """
+    if summary.unreadable:
+        reporter.write_line(f"sremut: no summary: {summary.unreadable}", red=True)
+        return
+    if summary.evidence is None:
+        return
+    for study in studies:
+        if own := summary.attempts(study):
+            write_summary(
+                reporter,
+                study=study,
+                attempts=own,
+                registration=heading(study, own),
+                evidence=str(directory),
+                not_read=summary.evidence.problems,
+            )
+    for line in summary.reports:
+        reporter.write_line(line)
+    if summary.comparison is not None:
+        for line, is_bad in compared(settings, summary.comparison):
+            reporter.write_line(line, red=is_bad)
+    for line in summary.below:
+        reporter.write_line(line, red=True)

@@ -104,7 +104,7 @@ def test_what_the_embedded_cluster_can_be_told() -> None:
     from typing import get_args, get_type_hints
 
     from pytest_sremut.embedded import Options
-    from pytest_sremut.options import EMBEDDED
+    from pytest_sremut.options.settings import EMBEDDED
 
     hints = get_type_hints(Options)
     assert {name: get_args(hint) for name, hint in hints.items() if get_args(hint)} == EMBEDDED

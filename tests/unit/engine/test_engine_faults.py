@@ -24,7 +24,7 @@ from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.steps.instruments import InstrumentSet
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.errors import InputError, UsageError
-from pytest_sremut.options import settings_of
+from pytest_sremut.options.parsing import settings_of
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import Study
 from pytest_sremut.study.verdict import Outcome, State

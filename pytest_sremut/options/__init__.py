@@ -1,0 +1,1 @@
+"""What a user may ask for: one table of options, and the frozen value that they become."""
