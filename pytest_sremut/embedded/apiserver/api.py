@@ -25,9 +25,10 @@ from pytest_sremut.embedded.apiserver import (
     subresources,
     writing,
 )
+from pytest_sremut.embedded.apiserver.answers import Answer, Response
 from pytest_sremut.embedded.apiserver.authorization import Attributes, Authorizer, Tokens, User
 from pytest_sremut.embedded.apiserver.negotiation import negotiate
-from pytest_sremut.embedded.apiserver.requests import Answer, Request, Response
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.apiserver.routes import Route, UnknownPathError, route
 from pytest_sremut.embedded.meta.errors import (
     ApiStatus,
@@ -135,7 +136,7 @@ class Api:
                 authorizer=self.authorizer,
                 tokens=self.tokens,
             )
-        return writing.create(registry, request, found, actor=user.name)
+        return writing.create(registry, request, found)
 
     def _subresource(self, request: Request, found: Route) -> Answer:
         if found.subresource == "token":

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pytest_sremut.embedded.apiserver.answers import ExecCall, ForwardCall
 from pytest_sremut.embedded.apiserver.podport import ExecStream, PodRuntime
-from pytest_sremut.embedded.apiserver.requests import ExecCall, ForwardCall
 from pytest_sremut.embedded.apiserver.tunnel import PROTOCOL, serve_tunnel
 from pytest_sremut.embedded.meta.errors import ApiStatus, bad_request
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, encode

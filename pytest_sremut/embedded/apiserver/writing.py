@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pytest_sremut.embedded.apiserver.answers import Response
 from pytest_sremut.embedded.apiserver.decode import (
     Notices,
     conform_as,
@@ -23,7 +24,7 @@ from pytest_sremut.embedded.apiserver.decode import (
 from pytest_sremut.embedded.apiserver.negotiation import Form, negotiate
 from pytest_sremut.embedded.apiserver.options import WriteOptions, write_options
 from pytest_sremut.embedded.apiserver.reading import shape_of, storage_of, warnings_of
-from pytest_sremut.embedded.apiserver.requests import Request, Response
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.apiserver.routes import Route
 from pytest_sremut.embedded.meta import managedfields
 from pytest_sremut.embedded.meta.apply import apply_object
@@ -50,7 +51,7 @@ CREATED_BY_UPDATE = frozenset(("endpoints", "events", "limitranges", "leases.coo
 APPLY = ("application/apply-patch+yaml", "application/apply-patch+json")
 
 
-def create(registry: Registry, request: Request, route: Route, *, actor: str) -> Response:
+def create(registry: Registry, request: Request, route: Route) -> Response:
     """Answer a POST to a collection.
 
     Raises:
@@ -66,7 +67,6 @@ def create(registry: Registry, request: Request, route: Route, *, actor: str) ->
         storage_of(table),
         route.namespace,
         value,
-        actor=actor,
         dry_run=options.dry_run,
         finish=_recorder(registry, table, options),
     )

@@ -36,6 +36,7 @@ from pytest_sremut.embedded.kubelet.kubelet import Kubelet
 from pytest_sremut.embedded.kubelet.rootfs import NSSWITCH, RootSpec
 from pytest_sremut.embedded.kubelet.zygote_client import ZygoteClient
 from pytest_sremut.embedded.linux.namespaces import Level
+from pytest_sremut.embedded.linux.processes import Observed
 from pytest_sremut.embedded.proxy.addresses import (
     API_ADDRESS,
     DNS_ADDRESS,
@@ -45,7 +46,7 @@ from pytest_sremut.embedded.proxy.addresses import (
 from pytest_sremut.embedded.proxy.proxy import Router, RoutingError
 from pytest_sremut.embedded.registry.registry import Registry
 from pytest_sremut.embedded.selftest import selftest
-from pytest_sremut.embedded.selftest.selftest import Observed, SelfTestReport
+from pytest_sremut.embedded.selftest.selftest import SelfTestReport
 
 DOMAIN = "cluster.local"
 API_PORT = 6443

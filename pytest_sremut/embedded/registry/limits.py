@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from pytest_sremut.embedded.meta.errors import forbidden
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.meta.quantity import canonical, parse
 from pytest_sremut.embedded.meta.resources import RESOURCES, Resource
-
-if TYPE_CHECKING:
-    from pytest_sremut.embedded.registry.registry import Registry
+from pytest_sremut.embedded.registry.lookup import Lookup
 
 __all__ = ["apply_limit_ranges", "check_quotas", "usage"]
 
@@ -35,7 +32,7 @@ COUNTED = {
 }
 
 
-def apply_limit_ranges(registry: Registry, pod: JsonObject) -> None:
+def apply_limit_ranges(registry: Lookup, pod: JsonObject) -> None:
     """Write the defaults of the namespace's LimitRanges into a pod, and check the pod by them.
 
     Raises:
@@ -135,7 +132,7 @@ def _text(amount: Fraction) -> str:
     return canonical(f"{amount * 10**9 // 1}n")
 
 
-def check_quotas(registry: Registry, table: Resource, value: JsonObject) -> None:
+def check_quotas(registry: Lookup, table: Resource, value: JsonObject) -> None:
     """Refuse a new object that would break a quota of its namespace.
 
     Raises:
@@ -167,7 +164,7 @@ def check_quotas(registry: Registry, table: Resource, value: JsonObject) -> None
             )
 
 
-def usage(registry: Registry, namespace: str, hard: JsonObject) -> dict[str, str]:
+def usage(registry: Lookup, namespace: str, hard: JsonObject) -> dict[str, str]:
     """What of `hard` is used in a namespace, by the names that quotas know."""
     total: dict[str, Fraction] = {}
     for table in RESOURCES.values():
@@ -205,7 +202,7 @@ def _check_specified(pod: JsonObject, hard: JsonObject, quota: str) -> None:
     )
 
 
-def _used(registry: Registry, table: Resource, namespace: str) -> dict[str, Fraction]:
+def _used(registry: Lookup, table: Resource, namespace: str) -> dict[str, Fraction]:
     total: dict[str, Fraction] = {}
     for item in registry.list(table.key, namespace):
         if (item.get("status") or {}).get("phase") in ("Succeeded", "Failed"):

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 
 from pytest_sremut.embedded.dns.server import DnsServer
+from pytest_sremut.embedded.linux.processes import Observed
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.proxy.addresses import ClusterAddresses
 from pytest_sremut.embedded.proxy.proxy import Router
@@ -48,16 +49,6 @@ _PATIENCE = 20.0
 _AT_ONCE = 0.9
 _ONE_SECOND = (0.95, 3.0)
 _AFTER_TIMEOUT = 2.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """What a program did; ``elapsed`` in seconds."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-    elapsed: float
 
 
 Spawn = Callable[[Sequence[str]], Awaitable[Observed]]
