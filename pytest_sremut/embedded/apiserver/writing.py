@@ -37,7 +37,7 @@ from pytest_sremut.embedded.meta.errors import (
     unsupported_media_type,
 )
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, encode, timestamp
-from pytest_sremut.embedded.meta.patch import apply_json_patch, apply_merge_patch
+from pytest_sremut.embedded.meta.patch import apply_merge_patch
 from pytest_sremut.embedded.meta.resources import RESOURCES, Resource
 from pytest_sremut.embedded.meta.schema import MismatchError, Type, conform, type_of
 from pytest_sremut.embedded.meta.strategic import apply_strategic_patch
@@ -167,6 +167,9 @@ def patched(
     """
     media = _media(request)
     if media == "application/json-patch+json":
+        # Lazy: a cluster's start needs no jsonpatch.
+        from pytest_sremut.embedded.meta.json_patch import apply_json_patch
+
         result: Any = apply_json_patch(old, parse_json(request.body).value)
     elif media == "application/merge-patch+json":
         result = apply_merge_patch(old, _patch_object(request))
@@ -254,8 +257,8 @@ def _applied_object(request: Request, route: Route, options: WriteOptions) -> Js
             f"{table.api_version}, Kind={table.kind}"
         )
     conformed = conform_as(type_of(table.api_version, table.kind), table.kind, table.version, value)
-    complaints = [f'unknown field "{name}"' for name in conformed.unknown]
-    if options.notices.note(complaints):
+    errors = [f'unknown field "{name}"' for name in conformed.unknown]
+    if options.notices.note(errors):
         raise bad_request(
             f"failed to create typed patch object ({route.namespace}/{route.name}; "
             f"{table.api_version}, Kind={table.kind}): "

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_sremut.embedded.meta.errors import Cause
 
-__all__ = ["Complaints", "shown"]
+__all__ = ["FieldErrors", "shown"]
 
 
 def shown(value: Any) -> str:
@@ -16,7 +16,7 @@ def shown(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-class Complaints:
+class FieldErrors:
     """The causes found so far, in order."""
 
     def __init__(self) -> None:
