@@ -43,7 +43,7 @@ from pytest_sremut.embedded.proxy.addresses import (
     NODE_ADDRESS,
     ClusterAddresses,
 )
-from pytest_sremut.embedded.proxy.proxy import Router, RoutingError
+from pytest_sremut.embedded.proxy.proxy import ProxyError, ServiceProxy
 from pytest_sremut.embedded.registry.registry import Registry
 from pytest_sremut.embedded.selftest import selftest
 from pytest_sremut.embedded.selftest.selftest import SelfTestReport
@@ -133,7 +133,7 @@ class Cluster:
             self.registry, node_names=names, root_ca=self._identity.root
         )
         self.dns = DnsServer(self.registry, domain=DOMAIN)
-        self.router = Router(
+        self.proxy = ServiceProxy(
             self.registry,
             addresses=self.addresses,
             mode=config.options.routing,
@@ -183,8 +183,8 @@ class Cluster:
         self.kubelet.start()
         try:
             await self.dns.start()
-            await self.router.start()
-        except (OSError, RoutingError) as error:
+            await self.proxy.start()
+        except (OSError, ProxyError) as error:
             number = error.errno if isinstance(error, OSError) else None
             raise EmbeddedError(f"start DNS and Service routing: {error}", errno=number) from error
         tls = self._identity.context(self._run)
@@ -232,7 +232,7 @@ class Cluster:
         return {
             "isolation": self._level,
             "missing": list(self._missing),
-            "routing": self.router.facts(),
+            "routing": self.proxy.facts(),
             "tools": {name: tool.to_json() for name, tool in sorted(self._tools.items())},
             "tools_rejected": self._rejected,
             "not_imported": self._not_imported,
@@ -251,7 +251,7 @@ class Cluster:
         if self._config.options.tools == "auto":
             await self._choose_tools()
         report = await selftest.run(
-            router=self.router, dns=self.dns, addresses=self.addresses, spawn=self._spawn
+            router=self.proxy, dns=self.dns, addresses=self.addresses, spawn=self._spawn
         )
         for deviation in report.deviations:
             _log.warning("self-test: %s", deviation)
@@ -261,7 +261,7 @@ class Cluster:
     async def _choose_tools(self) -> None:
         """Take the machine's programs where they behave as recorded."""
         async with selftest.Stage(
-            router=self.router, dns=self.dns, addresses=self.addresses
+            router=self.proxy, dns=self.dns, addresses=self.addresses
         ) as stage:
             for name, path in tools.candidates().items():
                 deviations: list[str] = []

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from pytest_sremut.embedded.kubelet.environment import ConfigError, arguments, environment
 from pytest_sremut.embedded.kubelet.images import Image, ImageRegistry, parse_reference
 from pytest_sremut.embedded.kubelet.logs import LogBuffer, LogPipe
-from pytest_sremut.embedded.kubelet.probes import kinds as kubelet_probes
+from pytest_sremut.embedded.kubelet.probes.probe import Probe, Target, attempt
 from pytest_sremut.embedded.kubelet.probes.probing import Probing
 from pytest_sremut.embedded.kubelet.pulling import ImageWait, happens
 from pytest_sremut.embedded.kubelet.status import ContainerRecord
@@ -235,9 +235,7 @@ class ContainerLoop:
         probing = Probing(
             self._spec(),
             self.record,
-            kubelet_probes.Target(
-                address=self._view.pod_ip, ports=_ports(self._spec()), run=self.run_command
-            ),
+            Target(address=self._view.pod_ip, ports=_ports(self._spec()), run=self.run_command),
             touch=self._view.touch,
             on_started=self.up.set,
             on_failed=self.restart,
@@ -357,11 +355,9 @@ class ContainerLoop:
         if hook.get("sleep") is not None:
             await asyncio.sleep(min(seconds, float(hook["sleep"].get("seconds") or 0)))
             return
-        probe = kubelet_probes.Probe.of("Liveness", hook | {"timeoutSeconds": seconds})
-        target = kubelet_probes.Target(
-            address=self._view.pod_ip, ports=_ports(self._spec()), run=self.run_command
-        )
-        result = await kubelet_probes.attempt(probe, target)
+        probe = Probe.of("Liveness", hook | {"timeoutSeconds": seconds})
+        target = Target(address=self._view.pod_ip, ports=_ports(self._spec()), run=self.run_command)
+        result = await attempt(probe, target)
         if not result.success:
             self._event("Warning", "FailedPreStopHook", f"PreStopHook failed: {result.output}")
 

@@ -116,9 +116,9 @@ def _address(digits: str) -> tuple[bool, str | None]:
 
 def is_local(address: str) -> bool:
     """Whether an IPv4 address belongs to this network namespace: the kernel lets us bind it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            trial.bind((address, 0))
+            probe.bind((address, 0))
         except OSError:
             return False
     return True

@@ -7,18 +7,21 @@ from typing import Any
 
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, parse_time
 from pytest_sremut.embedded.meta.selectors import format_label_selector
-from pytest_sremut.embedded.printers.columns import UNKNOWN, age, duration, since
-from pytest_sremut.embedded.printers.pieces import (
+from pytest_sremut.embedded.printers.values import (
     NONE,
-    Row,
+    UNKNOWN,
+    Printer,
+    age,
     containers_of,
+    duration,
     labels_text,
     name_of,
+    since,
     spec_of,
     status_of,
 )
 
-__all__ = ["WORKLOAD_ROWS"]
+__all__ = ["WORKLOAD_PRINTERS"]
 
 
 def _template(value: JsonObject) -> list[str]:
@@ -183,7 +186,7 @@ def _autoscaler(value: JsonObject, now: datetime) -> list[Any]:
     ]
 
 
-WORKLOAD_ROWS: dict[str, Row] = {
+WORKLOAD_PRINTERS: dict[str, Printer] = {
     "replicationcontrollers": _replication_controller,
     "deployments.apps": _deployment,
     "replicasets.apps": _replica_set,

@@ -157,7 +157,7 @@ class ClusterAddresses:
             self._netlink.remove_local_route(address)
 
     def open_network(self, network: IPv4Network) -> None:
-        """Make a whole network local: for a router that sorts its packets out itself."""
+        """Make a whole network local: for a driver that sorts its packets itself."""
         self._netlink.add_local_route(
             str(network.network_address), network.prefixlen, source=self.node_address
         )

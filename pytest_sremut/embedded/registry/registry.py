@@ -33,7 +33,7 @@ from pytest_sremut.embedded.registry.events import EventRecorder
 from pytest_sremut.embedded.registry.limits import check_quotas
 from pytest_sremut.embedded.registry.services import ServiceAddresses
 from pytest_sremut.embedded.registry.store import Event, Objects, Store
-from pytest_sremut.embedded.registry.validation import rules as validation
+from pytest_sremut.embedded.registry.validation.rules import check_create, check_update
 
 __all__ = ["Event", "Registry"]
 
@@ -152,7 +152,7 @@ class Registry:
         defaults.apply(table, value)
         admission.admit_create(self, table, value, suffix=self.suffix)
         defaults.apply(table, value)  # of what admission added
-        validation.check_create(table, value)
+        check_create(table, value)
         check_quotas(self, table, value)
         if self.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
             raise already_exists(resource, metadata["name"])
@@ -202,7 +202,7 @@ class Registry:
         defaults.apply(table, value)
         if not subresource and resource == "services":
             defaults.keep_addresses(value, old)
-        validation.check_update(table, value, old, subresource=subresource, external=external)
+        check_update(table, value, old, subresource=subresource, external=external)
         if not subresource and resource == "services":
             self._addresses.assign(value, old, self.store.list("services"))
         if table.generation and not subresource and respecified(table, old, value):

@@ -26,7 +26,7 @@ from pytest_sremut.embedded.dns.server import DnsServer
 from pytest_sremut.embedded.linux.processes import Observed
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.proxy.addresses import ClusterAddresses
-from pytest_sremut.embedded.proxy.proxy import Router
+from pytest_sremut.embedded.proxy.proxy import ServiceProxy
 from pytest_sremut.embedded.selftest.expectations import EXPECTATIONS, Expectation
 
 __all__ = [
@@ -110,7 +110,9 @@ class Stage:
         addresses: the cluster's, prepared.
     """
 
-    def __init__(self, *, router: Router, dns: DnsServer, addresses: ClusterAddresses) -> None:
+    def __init__(
+        self, *, router: ServiceProxy, dns: DnsServer, addresses: ClusterAddresses
+    ) -> None:
         self._router = router
         self._dns = dns
         self._addresses = addresses
@@ -204,7 +206,7 @@ def _slice(name: str, address: str, port: int) -> JsonObject:
 
 
 async def run(
-    *, router: Router, dns: DnsServer, addresses: ClusterAddresses, spawn: Spawn
+    *, router: ServiceProxy, dns: DnsServer, addresses: ClusterAddresses, spawn: Spawn
 ) -> SelfTestReport:
     """Play all expectations and compare."""
     begin = time.monotonic()

@@ -16,9 +16,7 @@ from pytest_sremut.embedded.meta.fielderrors import FieldErrors
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.meta.names import dns_label, dns_subdomain, label_value, qualified_name
 from pytest_sremut.embedded.meta.resources import Resource
-from pytest_sremut.embedded.registry.validation import network as validation_network
-from pytest_sremut.embedded.registry.validation import pods as validation_pods
-from pytest_sremut.embedded.registry.validation import workloads as validation_workloads
+from pytest_sremut.embedded.registry.validation import network, pods, workloads
 from pytest_sremut.embedded.registry.validation.config import (
     check_config_map,
     check_config_update,
@@ -41,33 +39,33 @@ Check = Callable[[JsonObject, FieldErrors], None]
 UpdateCheck = Callable[[JsonObject, JsonObject, FieldErrors], None]
 
 _CHECKS: dict[str, Check] = {
-    "pods": validation_pods.check_pod,
-    "services": validation_network.check_service,
-    "endpoints": validation_network.check_endpoints,
-    "endpointslices.discovery.k8s.io": validation_network.check_slice,
+    "pods": pods.check_pod,
+    "services": network.check_service,
+    "endpoints": network.check_endpoints,
+    "endpointslices.discovery.k8s.io": network.check_slice,
     "configmaps": check_config_map,
     "secrets": check_secret,
-    "deployments.apps": validation_workloads.check_deployment,
-    "replicasets.apps": validation_workloads.check_replica_set,
-    "statefulsets.apps": validation_workloads.check_replica_set,
-    "daemonsets.apps": validation_workloads.check_daemon_set,
-    "jobs.batch": validation_workloads.check_job,
-    "cronjobs.batch": validation_workloads.check_cron_job,
-    "poddisruptionbudgets.policy": validation_workloads.check_budget,
-    "persistentvolumeclaims": validation_pods.check_claim,
+    "deployments.apps": workloads.check_deployment,
+    "replicasets.apps": workloads.check_replica_set,
+    "statefulsets.apps": workloads.check_replica_set,
+    "daemonsets.apps": workloads.check_daemon_set,
+    "jobs.batch": workloads.check_job,
+    "cronjobs.batch": workloads.check_cron_job,
+    "poddisruptionbudgets.policy": workloads.check_budget,
+    "persistentvolumeclaims": pods.check_claim,
 }
 _UPDATE_CHECKS: dict[str, UpdateCheck] = {
-    "pods": validation_pods.check_pod_update,
-    "services": validation_network.check_service_update,
-    "endpointslices.discovery.k8s.io": validation_network.check_slice_update,
+    "pods": pods.check_pod_update,
+    "services": network.check_service_update,
+    "endpointslices.discovery.k8s.io": network.check_slice_update,
     "configmaps": check_config_update,
     "secrets": check_config_update,
-    "deployments.apps": validation_workloads.check_selector_update,
-    "replicasets.apps": validation_workloads.check_selector_update,
-    "statefulsets.apps": validation_workloads.check_selector_update,
-    "daemonsets.apps": validation_workloads.check_selector_update,
-    "jobs.batch": validation_workloads.check_job_update,
-    "persistentvolumeclaims": validation_pods.check_claim_update,
+    "deployments.apps": workloads.check_selector_update,
+    "replicasets.apps": workloads.check_selector_update,
+    "statefulsets.apps": workloads.check_selector_update,
+    "daemonsets.apps": workloads.check_selector_update,
+    "jobs.batch": workloads.check_job_update,
+    "persistentvolumeclaims": pods.check_claim_update,
 }
 
 
