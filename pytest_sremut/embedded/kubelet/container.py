@@ -17,20 +17,18 @@ import secrets
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Protocol
 
 from pytest_sremut.embedded.kubelet.environment import ConfigError, arguments, environment
-from pytest_sremut.embedded.kubelet.images import Image, ImageRegistry, parse_reference
+from pytest_sremut.embedded.kubelet.images import Image, parse_reference
 from pytest_sremut.embedded.kubelet.logs import LogBuffer, LogPipe
 from pytest_sremut.embedded.kubelet.probes.probe import Probe, Target, attempt
 from pytest_sremut.embedded.kubelet.probes.probing import Probing
 from pytest_sremut.embedded.kubelet.pulling import ImageWait, happens
 from pytest_sremut.embedded.kubelet.status import ContainerRecord
+from pytest_sremut.embedded.kubelet.view import Node, PodView
 from pytest_sremut.embedded.kubelet.volumes import MountError
-from pytest_sremut.embedded.kubelet.zygote_client import Process, StartError, ZygoteClient
+from pytest_sremut.embedded.kubelet.zygote_client import Process, StartError
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, timestamp
 
 RUNTIME = "sremut"
@@ -45,44 +43,6 @@ _START_ERROR = (
     "runc create failed: unable to start container process: "
 )
 _START_ERROR_CODE = 128
-
-
-class PodView(Protocol):
-    """What a container loop needs of its pod."""
-
-    @property
-    def pod(self) -> JsonObject: ...
-
-    @property
-    def pod_ip(self) -> str: ...
-
-    @property
-    def host_ip(self) -> str: ...
-
-    def touch(self) -> None:
-        """The status has changed."""
-
-    def event(self, type: str, reason: str, message: str, field_path: str = "") -> None:  # noqa: A002
-        """Record an Event about the pod."""
-
-    def root_of(self, container: JsonObject, message_file: Path) -> dict[str, Any]:
-        """The root file system of a container, as JSON; raises MountError."""
-
-    def message_file(self, name: str) -> Path:
-        """A fresh, empty file for a container's termination message."""
-
-    def changed(self) -> asyncio.Event:
-        """An event that is set when the pod, a ConfigMap or a Secret changes next."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """What all containers of a node share."""
-
-    registry: Any
-    zygote: ZygoteClient
-    images: ImageRegistry
-    now: Callable[[], datetime]
 
 
 class ContainerLoop:

@@ -212,6 +212,16 @@ def _used(registry: Lookup, table: Resource, namespace: str) -> dict[str, Fracti
     return total
 
 
+def _claimed(totals: JsonObject) -> dict[str, Fraction]:
+    """Claims of a pod by the names that quotas know; requests have two names each."""
+    used = {
+        f"{kind}.{name}": parse(quantity)
+        for kind in ("requests", "limits")
+        for name, quantity in totals[kind].items()
+    }
+    return used | {name: parse(quantity) for name, quantity in totals["requests"].items()}
+
+
 def _usage(table: Resource, value: JsonObject) -> dict[str, Fraction]:
     """What one object uses, by the names that quotas know."""
     one = Fraction(1)
@@ -219,12 +229,7 @@ def _usage(table: Resource, value: JsonObject) -> dict[str, Fraction]:
     if table.key in COUNTED:
         used[COUNTED[table.key]] = one
     if table.key == "pods":
-        totals = _totals(value)
-        for kind in ("requests", "limits"):
-            for name, quantity in totals[kind].items():
-                used[f"{kind}.{name}"] = parse(quantity)
-                if kind == "requests":
-                    used[name] = parse(quantity)
+        used |= _claimed(_totals(value))
     elif table.key == "services":
         service_type = (value.get("spec") or {}).get("type")
         if service_type == "LoadBalancer":

@@ -37,13 +37,9 @@ def check_service(value: JsonObject, errors: FieldErrors) -> None:
     headless = spec.get("clusterIP") == "None"
     if not ports and not headless and kind != "ExternalName":
         errors.required("spec.ports")
-    if kind == "LoadBalancer" and headless:
+    if kind in ("LoadBalancer", "NodePort") and headless:
         errors.invalid(
-            "spec.clusterIPs[0]", "None", "may not be set to 'None' for LoadBalancer services"
-        )
-    if kind == "NodePort" and headless:
-        errors.invalid(
-            "spec.clusterIPs[0]", "None", "may not be set to 'None' for NodePort services"
+            "spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"
         )
     if kind == "ExternalName":
         _check_external_name(spec, errors)
@@ -53,11 +49,7 @@ def check_service(value: JsonObject, errors: FieldErrors) -> None:
     for key, item in (spec.get("selector") or {}).items():
         errors.each_invalid("spec.selector", key, qualified_name(key))
         errors.each_invalid("spec.selector", item, label_value(item))
-    affinity = spec.get("sessionAffinity")
-    if not affinity:
-        errors.required("spec.sessionAffinity")
-    elif affinity not in ("ClientIP", "None"):
-        errors.unsupported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
+    errors.one_of("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"))
     address = spec.get("clusterIP")
     if address and address != "None" and not _is_ip(address):
         errors.invalid("spec.clusterIPs[0]", [address], NOT_AN_ADDRESS)
@@ -65,6 +57,10 @@ def check_service(value: JsonObject, errors: FieldErrors) -> None:
         _check_usable(f"spec.externalIPs[{index}]", item, errors)
     errors.one_of("spec.type", kind, SERVICE_TYPES)
     _check_unique_ports(ports, kind, errors)
+    _check_policies(spec, kind, errors)
+
+
+def _check_policies(spec: JsonObject, kind: str, errors: FieldErrors) -> None:
     policy = spec.get("internalTrafficPolicy")
     if policy is not None and policy not in ("Cluster", "Local"):
         errors.unsupported("spec.internalTrafficPolicy", policy, ("Cluster", "Local"))
@@ -170,6 +166,10 @@ def check_slice(value: JsonObject, errors: FieldErrors) -> None:
                 errors.each_invalid(f"{place}[{number}]", address, dns_subdomain(address))
             elif kind in ADDRESS_TYPES:
                 _check_usable(f"{place}[{number}]", address, errors)
+    _check_slice_ports(value, errors)
+
+
+def _check_slice_ports(value: JsonObject, errors: FieldErrors) -> None:
     names: set[str] = set()
     for index, port in enumerate(value.get("ports") or []):
         name = port.get("name", "")

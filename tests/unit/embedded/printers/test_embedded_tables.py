@@ -6,9 +6,9 @@ from typing import Any
 import api_kit
 import pytest
 
-from pytest_sremut.embedded.printers.definitions import duration, since
 from pytest_sremut.embedded.printers.objects import PRINTERS
 from pytest_sremut.embedded.printers.pods import pod_status, print_pod
+from pytest_sremut.embedded.printers.values import duration, since
 
 NOW = api_kit.START + timedelta(seconds=90)
 CREATED = "2026-11-30T12:00:00Z"
