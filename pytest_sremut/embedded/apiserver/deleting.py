@@ -26,7 +26,6 @@ RETURNED_WHEN_DELETED = frozenset(
         "persistentvolumeclaims",
         "persistentvolumes",
         "pods",
-        "podtemplates",
         "resourcequotas",
         "serviceaccounts",
         "services",

@@ -93,8 +93,6 @@ def _scale_of(value: JsonObject) -> JsonObject:
     }
     status: JsonObject = {"replicas": (value.get("status") or {}).get("replicas", 0)}
     selector = (value.get("spec") or {}).get("selector")
-    if value.get("kind") == "ReplicationController":
-        selector = {"matchLabels": selector or {}}
     if selector:
         status["selector"] = format_label_selector(selector)
     replicas = (value.get("spec") or {}).get("replicas", 0)

@@ -62,8 +62,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "VolumeAttributesClass Reason Age +VolumeMode",
         "resourcequotas": "Name Request Limit Age",
         "limitranges": "Name Created_At",
-        "replicationcontrollers": f"Name Desired:integer Current:integer Ready:integer Age "
-        f"{_WORKLOAD}",
         "deployments.apps": f"Name Ready Up-to-date Available Age {_WORKLOAD}",
         "replicasets.apps": f"Name Desired:integer Current:integer Ready:integer Age {_WORKLOAD}",
         "statefulsets.apps": "Name Ready Age +Containers +Images",
@@ -76,7 +74,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "endpointslices.discovery.k8s.io": "Name AddressType Ports Endpoints Age",
         "networkpolicies.networking.k8s.io": "Name Pod-Selector Age",
         "ingresses.networking.k8s.io": "Name Class Hosts Address Ports Age",
-        "ingressclasses.networking.k8s.io": "Name Controller Parameters Age",
         "poddisruptionbudgets.policy": "Name Min_Available Max_Unavailable "
         "Allowed_Disruptions:integer Age",
         "horizontalpodautoscalers.autoscaling": "Name Reference Targets MinPods MaxPods Replicas "

@@ -245,10 +245,6 @@ def _ingress(value: JsonObject, now: datetime) -> list[Any]:
     ]
 
 
-def _ingress_class(value: JsonObject, now: datetime) -> list[Any]:
-    return [name_of(value), spec_of(value).get("controller", ""), NONE, age(value, now)]
-
-
 def _lease(value: JsonObject, now: datetime) -> list[Any]:
     return [name_of(value), spec_of(value).get("holderIdentity") or "", age(value, now)]
 
@@ -314,7 +310,6 @@ PRINTERS: dict[str, Printer] = {
     "endpointslices.discovery.k8s.io": _slice,
     "networkpolicies.networking.k8s.io": _network_policy,
     "ingresses.networking.k8s.io": _ingress,
-    "ingressclasses.networking.k8s.io": _ingress_class,
     "leases.coordination.k8s.io": _lease,
     "roles.rbac.authorization.k8s.io": _created,
     "clusterroles.rbac.authorization.k8s.io": _created,

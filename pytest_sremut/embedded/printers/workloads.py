@@ -54,13 +54,6 @@ def _replica_set(value: JsonObject, now: datetime) -> list[Any]:
     ]
 
 
-def _replication_controller(value: JsonObject, now: datetime) -> list[Any]:
-    return [
-        *_replica_set({**value, "spec": {**spec_of(value), "selector": None}}, now)[:-1],
-        labels_text(spec_of(value).get("selector")),
-    ]
-
-
 def _stateful_set(value: JsonObject, now: datetime) -> list[Any]:
     ready = f"{status_of(value).get('readyReplicas', 0)}/{spec_of(value).get('replicas', 1)}"
     return [name_of(value), ready, age(value, now), *_template(value)]
@@ -187,7 +180,6 @@ def _autoscaler(value: JsonObject, now: datetime) -> list[Any]:
 
 
 WORKLOAD_PRINTERS: dict[str, Printer] = {
-    "replicationcontrollers": _replication_controller,
     "deployments.apps": _deployment,
     "replicasets.apps": _replica_set,
     "statefulsets.apps": _stateful_set,

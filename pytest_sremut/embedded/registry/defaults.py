@@ -348,7 +348,6 @@ _FIRST_STATUS: dict[str, JsonObject] = {
         "expectedPods": 0,
     },
     "horizontalpodautoscalers.autoscaling": {"currentReplicas": 0, "desiredReplicas": 0},
-    "replicationcontrollers": {"replicas": 0},
     "persistentvolumeclaims": {"phase": "Pending"},
     "ingresses.networking.k8s.io": {"loadBalancer": {}},
 }

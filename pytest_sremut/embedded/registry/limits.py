@@ -25,7 +25,6 @@ COUNTED = {
     "configmaps": "configmaps",
     "persistentvolumeclaims": "persistentvolumeclaims",
     "pods": "pods",
-    "replicationcontrollers": "replicationcontrollers",
     "resourcequotas": "resourcequotas",
     "secrets": "secrets",
     "services": "services",
