@@ -4,7 +4,7 @@ Rules kept here:
 
 * every message begins with the number of its channel: 0 input, 1 output, 2 errors, 3 the final
   ``Status``, 4 the size of the terminal; in version 5 a message on 255 ends a channel;
-* how the command ended is always told on channel 3, success included, before the socket closes;
+* how the command ended is always sent on channel 3, success included, before the socket closes;
 * a client that goes takes its command with it.
 """
 
@@ -58,7 +58,7 @@ async def serve_exec(
     except ApiStatus as status:
         if status.code < 500:
             raise
-        # What fails in the container is told on the error channel, as a real kubelet does.
+        # What fails in the container is sent on the error channel, as a real kubelet does.
         socket = await _upgrade(http, EXEC_PROTOCOLS)
         await _finish(socket, status.body())
         return socket

@@ -1,7 +1,7 @@
 """Assembly: everything that a cluster consists of, on one asyncio loop.
 
 Rules:
-- the launcher is told "ready" when the API answers and every node is Ready;
+- the launcher gets "ready" when the API answers and every node is Ready;
 - the self-test then runs beside; whoever needs its result waits for it;
 - a part that fails ends the daemon with its reason in the log; nothing goes on half dead.
 """
@@ -61,7 +61,7 @@ def run(
     missing: Sequence[str],
     ready: Callable[[dict[str, object]], None],
 ) -> int:
-    """Serve until told to stop; answers the daemon's exit code."""
+    """Serve until asked to stop; returns the daemon's exit code."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
     )

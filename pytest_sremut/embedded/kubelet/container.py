@@ -3,7 +3,7 @@
 Rules:
 - a container is restarted as its policy says: at once the first time, then after 10 s, 20 s, ...
   up to 5 minutes, counted anew after it has run for 10 minutes;
-- what it waits for stands in its state (ErrImagePull, CreateContainerConfigError,
+- what it waits for is shown in its state (ErrImagePull, CreateContainerConfigError,
   CrashLoopBackOff, ...) with the words of the kubelet;
 - stopping is final: the process gets TERM, its grace, then KILL, and nothing is started any more;
 - every descriptor opened here is closed here.

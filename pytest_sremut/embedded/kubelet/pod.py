@@ -155,7 +155,7 @@ class PodWorker:
             hidden=(str(self._directory),),
         ).to_json()
 
-    # What the kubelet tells
+    # What the kubelet reports
 
     def update(self, pod: JsonObject) -> None:
         """The pod object has changed."""

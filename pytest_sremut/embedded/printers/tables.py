@@ -53,7 +53,7 @@ def table(
     """Objects of `resource` as a ``Table``.
 
     Args:
-        include: what stands beside the cells: ``Metadata``, ``Object`` or ``None``.
+        include: what is beside the cells: ``Metadata``, ``Object`` or ``None``.
         columns: whether to define the columns (not again in a watch).
     """
     result: JsonObject = {"kind": "Table", "apiVersion": META, "metadata": metadata}

@@ -121,7 +121,7 @@ class ClusterAddresses:
         try:
             for address in self.own:
                 link.add_rule(_PORT_RULE, LOCAL, to=(address, 32))
-            # A rule that no packet matches tells whether ports can be matched at all.
+            # A rule that no packet matches shows whether ports can be matched at all.
             link.add_rule(_PORT_RULE, LOCAL, to=(self.own[0], 32), tcp_port=1)
         except OSError as error:
             if error.errno not in _NO_PORT_RULES:

@@ -36,7 +36,7 @@ _RETRY = 0.2
 
 
 class ProxyError(Exception):
-    """The mode asked for is not to be had here, or a table could not be applied."""
+    """The requested mode does not work here, or a table could not be applied."""
 
 
 class ServiceProxy:

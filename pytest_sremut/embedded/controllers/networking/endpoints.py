@@ -124,7 +124,7 @@ def _fill(
 
 
 def subsets_of(service: JsonObject, pods: Iterable[JsonObject]) -> list[JsonObject]:
-    """The subsets for `pods`: ports that the same addresses offer stand together."""
+    """The subsets for `pods`: ports that the same addresses offer share a subset."""
     tolerant = publishes_not_ready(service)
     ready: dict[str, JsonObject] = {}
     waiting: dict[str, JsonObject] = {}
