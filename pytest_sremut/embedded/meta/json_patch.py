@@ -30,6 +30,10 @@ MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 * 1024 * 1024
 """Bytes of JSON that all ``copy`` operations of one patch may add (``JSONPatchMaxCopyBytes``)."""
 
+# jsonpatch lets Python's own errors through where a document does not fit, or is nested too deeply.
+_UNFIT = (
+    JsonPatchException, JsonPointerException, KeyError, TypeError, IndexError, RecursionError,
+)  # fmt: skip
 _OPERATIONS = frozenset({"add", "remove", "replace", "test", "copy", "move"})
 
 
@@ -92,8 +96,7 @@ def apply_json_patch(target: JsonObject, operations: Any) -> Any:
                 if copied > MAX_COPIED:
                     raise rejected()
             document = _operate(document, operation)
-        # jsonpatch lets Python's own errors through where a document does not fit.
-        except (JsonPatchException, JsonPointerException, KeyError, TypeError, IndexError):
+        except _UNFIT:
             raise rejected() from None
     return document
 

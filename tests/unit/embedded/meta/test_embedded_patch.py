@@ -155,6 +155,13 @@ def test_bad_json_patches(patch: Any, code: int) -> None:
     assert caught.value.code == code
 
 
+def test_a_copy_of_what_is_nested_too_deeply_is_refused() -> None:
+    nest = [{"op": "add", "path": "/a" * depth, "value": {}} for depth in range(1, 3_000)]
+    with pytest.raises(ApiStatus) as caught:
+        apply_json_patch({}, [*nest, {"op": "copy", "from": "/a", "path": "/b"}])
+    assert caught.value.code == 422
+
+
 # Merge patch
 
 
