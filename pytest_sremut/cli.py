@@ -277,7 +277,7 @@ def _cluster_down(arguments: argparse.Namespace) -> int:
 
 def _doctor(arguments: argparse.Namespace) -> int:
     from pytest_sremut.cluster.kind import preflight
-    from pytest_sremut.embedded.selftest.doctor import diagnose
+    from pytest_sremut.embedded import diagnose
 
     checks = [*diagnose(), *preflight.diagnose(os.environ)]
     if arguments.json:

@@ -305,7 +305,7 @@ def _text(calls: Calls) -> Handler:
 
 
 def _plain(name: str) -> bool:
-    """Whether a name can stand in a query and in a key as it is."""
+    """Whether a name can be part of a query and of a key as it is."""
     return name.isascii() and name.replace("_", "").isalnum()
 
 

@@ -5,7 +5,7 @@ It connects the way blocking RPC stacks do, because the audited faults show thro
 * A new connection is one *blocking* `connect` in a thread, `SO_SNDTIMEO` bounding it. A Service
   without endpoints therefore costs 1.0 s before ECONNREFUSED, a closed port fails at once.
 * Names are resolved (IPv4) for every new connection and never remembered, so a deleted Service is
-  noticed as soon as a connection is needed; connections that stand are used on, as real pools do.
+  noticed as soon as a connection is needed; open connections stay in use, as in real pools.
 * At most one connect for each call. A pooled connection that turns out to be closed before any
   byte of the answer came is replaced once: every call of this application is idempotent.
 * A call never raises. What went wrong is a `Reply` of 502 or 504 that says so.

@@ -93,7 +93,7 @@ def take_request(data: bytes) -> tuple[Request, bytes] | None:
     """The first request in `data` and what follows it; None while it is incomplete.
 
     Raises:
-        WireError: What stands there is no request.
+        WireError: The bytes are no request.
     """
     parts = _split(data)
     if parts is None:
@@ -127,7 +127,7 @@ def take_reply(data: bytes) -> tuple[Reply, bool, bytes] | None:
     Returns None while it is incomplete.
 
     Raises:
-        WireError: What stands there is no reply.
+        WireError: The bytes are no reply.
     """
     parts = _split(data)
     if parts is None:

@@ -14,10 +14,11 @@ from urllib.parse import parse_qsl
 import golden
 import pytest
 
+from pytest_sremut.embedded.apiserver.answers import Response
 from pytest_sremut.embedded.apiserver.api import Api
 from pytest_sremut.embedded.apiserver.authorization import Tokens
 from pytest_sremut.embedded.apiserver.negotiation import write
-from pytest_sremut.embedded.apiserver.requests import Request, Response
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.meta.resources import by_kind
 from pytest_sremut.embedded.printers.pods import pod_status
 from pytest_sremut.embedded.registry.registry import Registry

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pytest_sremut.cluster.kind.settings import pins
 from pytest_sremut.cluster.kind.tools import KindError, executable_facts, last_lines, run
-from pytest_sremut.embedded.selftest.checks import Check
+from pytest_sremut.embedded import Check
 from pytest_sremut.errors import UsageError
 
 __all__ = ["PROVIDERS", "Survey", "diagnose", "refusal", "survey"]

@@ -25,9 +25,10 @@ from pytest_sremut.embedded.apiserver import (
     subresources,
     writing,
 )
+from pytest_sremut.embedded.apiserver.answers import Answer, Response
 from pytest_sremut.embedded.apiserver.authorization import Attributes, Authorizer, Tokens, User
 from pytest_sremut.embedded.apiserver.negotiation import negotiate
-from pytest_sremut.embedded.apiserver.requests import Answer, Request, Response
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.apiserver.routes import Route, UnknownPathError, route
 from pytest_sremut.embedded.meta.errors import (
     ApiStatus,
@@ -135,7 +136,7 @@ class Api:
                 authorizer=self.authorizer,
                 tokens=self.tokens,
             )
-        return writing.create(registry, request, found, actor=user.name)
+        return writing.create(registry, request, found)
 
     def _subresource(self, request: Request, found: Route) -> Answer:
         if found.subresource == "token":
@@ -172,33 +173,48 @@ class Api:
                 return _text(200, verbose if request.flag("verbose") else "ok")
             case ["version"]:
                 return _document(request, discovery.version_info())
-            case ["api"] | ["apis"]:
-                return _discover(request, core=parts == ["api"])
-            case ["api", "v1"]:
-                return _document(request, discovery.resource_list("", "v1"))
-            case ["apis", group]:
-                return _document(request, discovery.api_group(group))
-            case ["apis", group, version]:
-                if discovery.api_group(group) is None:
-                    return None
-                listed = discovery.resource_list(group, version)
-                if listed is None:
-                    raise resource_missing()
-                return _document(request, listed)
-            case ["api", _]:
-                raise resource_missing()
-            case ["openapi", "v2"]:
-                if "protobuf" in request.headers.get("accept", ""):
-                    return Response(body=b"", media=PROTO_V2)
-                return _document(request, openapi.swagger())
-            case ["openapi", "v3"]:
-                return _document(request, openapi.index())
-            case ["openapi", "v3", *rest]:
-                document = openapi.v3_document("/".join(rest))
-                return None if document is None else Response(body=document)
+            case ["api" | "apis", *_]:
+                return _discovery(request, parts)
+            case ["openapi", *rest]:
+                return _openapi(request, rest)
             case ["sremut", "v1", name] if name in self._status:
                 return _document(request, self._status[name]())
         return None
+
+
+def _discovery(request: Request, parts: list[str]) -> Response | None:
+    """What ``/api`` and ``/apis`` say of the resources that are served."""
+    match parts:
+        case ["api"] | ["apis"]:
+            return _discover(request, core=parts == ["api"])
+        case ["api", "v1"]:
+            return _document(request, discovery.resource_list("", "v1"))
+        case ["apis", group]:
+            return _document(request, discovery.api_group(group))
+        case ["apis", group, version]:
+            if discovery.api_group(group) is None:
+                return None
+            listed = discovery.resource_list(group, version)
+            if listed is None:
+                raise resource_missing()
+            return _document(request, listed)
+        case ["api", _]:
+            raise resource_missing()
+    return None
+
+
+def _openapi(request: Request, parts: list[str]) -> Response | None:
+    match parts:
+        case ["v2"]:
+            if "protobuf" in request.headers.get("accept", ""):
+                return Response(body=b"", media=PROTO_V2)
+            return _document(request, openapi.swagger())
+        case ["v3"]:
+            return _document(request, openapi.index())
+        case ["v3", *rest]:
+            document = openapi.v3_document("/".join(rest))
+            return None if document is None else Response(body=document)
+    return None
 
 
 def _is_resource_path(parts: list[str]) -> bool:

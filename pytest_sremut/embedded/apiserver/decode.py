@@ -1,4 +1,4 @@
-"""Request bodies: bytes to objects, with the server's complaints about them.
+"""Request bodies: bytes to objects, with the server's sentences about them.
 
 Rules kept here:
 
@@ -159,7 +159,7 @@ def parse_delete_options(body: bytes, content_type: str) -> JsonObject:
 
 
 def conform_as(type_: Type, kind: str, version: str, value: Any) -> Conformed:
-    """`conform`, with the sentence that the server puts before the complaint."""
+    """`conform`, with the sentence that the server puts before the error."""
     try:
         return conform(type_, value)
     except MismatchError as problem:
@@ -194,9 +194,9 @@ def _typed(
                 f"converting ({shown}) to ({internal}): unknown conversion",
             )
     conformed = conform_as(type_, kind, version, value)
-    complaints = [f'duplicate field "{name}"' for name in decoded.duplicates]
-    complaints += [f'unknown field "{name}"' for name in conformed.unknown]
-    errors = notices.note(complaints)
+    sentences = [f'duplicate field "{name}"' for name in decoded.duplicates]
+    sentences += [f'unknown field "{name}"' for name in conformed.unknown]
+    errors = notices.note(sentences)
     if errors:
         raise _unhandled(kind, version, kind, f"strict decoding error: {', '.join(errors)}")
     return conformed.value

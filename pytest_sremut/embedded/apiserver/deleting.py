@@ -8,10 +8,11 @@ Rules kept here:
 
 from __future__ import annotations
 
+from pytest_sremut.embedded.apiserver.answers import Response, success
 from pytest_sremut.embedded.apiserver.negotiation import negotiate
 from pytest_sremut.embedded.apiserver.options import delete_options
 from pytest_sremut.embedded.apiserver.reading import selection_of, shape_of, storage_of, warnings_of
-from pytest_sremut.embedded.apiserver.requests import Request, Response, success
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.apiserver.routes import Route
 from pytest_sremut.embedded.meta.errors import not_found
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
@@ -25,7 +26,6 @@ RETURNED_WHEN_DELETED = frozenset(
         "persistentvolumeclaims",
         "persistentvolumes",
         "pods",
-        "podtemplates",
         "resourcequotas",
         "serviceaccounts",
         "services",

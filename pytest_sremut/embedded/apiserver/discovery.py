@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-* everything is told from the table of resources, in the three forms that clients ask for: the old
+* everything comes from the table of resources, in the three forms that clients ask for: the old
   lists, aggregated discovery, and the index of paths;
 * the documents do not change while the server lives, so each is built once.
 """

@@ -20,20 +20,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+from pytest_sremut.embedded.apiserver.answers import (
+    Answer,
+    ExecCall,
+    ForwardCall,
+    LogCall,
+    Response,
+    WatchCall,
+)
 from pytest_sremut.embedded.apiserver.api import Api
 from pytest_sremut.embedded.apiserver.authorization import Tokens
 from pytest_sremut.embedded.apiserver.decode import MAX_BODY
 from pytest_sremut.embedded.apiserver.negotiation import write
 from pytest_sremut.embedded.apiserver.podport import PodRuntime
-from pytest_sremut.embedded.apiserver.requests import (
-    Answer,
-    ExecCall,
-    ForwardCall,
-    LogCall,
-    Request,
-    Response,
-    WatchCall,
-)
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.meta.errors import ApiStatus, bad_request, internal, not_implemented
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.registry.registry import Registry

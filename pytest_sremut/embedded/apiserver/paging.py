@@ -137,7 +137,7 @@ def check_not_in_future(registry: Registry, wanted: int | None) -> None:
 
 
 def _place(value: JsonObject, selection: Selection) -> str:
-    """Where an object stands in the order of a list, as written in continue tokens."""
+    """The place of an object in the order of a list, as written in continue tokens."""
     metadata = value["metadata"]
     if selection.namespace or not selection.table.namespaced:
         return f"/{metadata['name']}"

@@ -8,7 +8,8 @@ Rules kept here:
 
 from __future__ import annotations
 
-from pytest_sremut.embedded.apiserver.requests import ExecCall, ForwardCall, LogCall, Request
+from pytest_sremut.embedded.apiserver.answers import ExecCall, ForwardCall, LogCall
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.apiserver.routes import Route
 from pytest_sremut.embedded.meta.errors import Cause, bad_request, invalid, not_found
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject

@@ -245,19 +245,12 @@ def _empty(base: str) -> Any:
 
 def _value(base: str, wire: int, payload: Any, depth: int) -> Any:
     if base in ("int", "bool"):
-        if wire != VARINT:
-            raise UnreadableError("a number is not written as one")
-        if base == "bool":
-            return bool(payload)
-        return payload - 2**64 if payload >= 2**63 else payload
+        return _number(base, wire, payload)
     if wire != BYTES:
         raise UnreadableError("a text or message is not written as one")
     match base:
         case "string":
-            try:
-                return payload.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise UnreadableError("a text is not UTF-8") from error
+            return _utf8(payload)
         case "bytes":
             return base64.b64encode(payload).decode()
         case "raw":
@@ -272,6 +265,21 @@ def _value(base: str, wire: int, payload: Any, depth: int) -> Any:
                 return parts.get(3, b"").decode("utf-8", "replace")
             return parts.get(2, 0)
     return _message(base, payload, depth + 1)
+
+
+def _number(base: str, wire: int, payload: Any) -> int | bool:
+    if wire != VARINT:
+        raise UnreadableError("a number is not written as one")
+    if base == "bool":
+        return bool(payload)
+    return int(payload - 2**64 if payload >= 2**63 else payload)
+
+
+def _utf8(payload: bytes) -> str:
+    try:
+        return payload.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableError("a text is not UTF-8") from error
 
 
 def _scalar_message(data: bytes) -> dict[int, Any]:

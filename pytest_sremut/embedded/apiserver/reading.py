@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pytest_sremut.embedded.apiserver.answers import Response, WatchCall
 from pytest_sremut.embedded.apiserver.negotiation import Form, negotiate
 from pytest_sremut.embedded.apiserver.options import list_number
 from pytest_sremut.embedded.apiserver.paging import Page, check_not_in_future, page_of
-from pytest_sremut.embedded.apiserver.requests import Request, Response, WatchCall
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.apiserver.routes import Route
 from pytest_sremut.embedded.apiserver.watch import Selection, Watch
 from pytest_sremut.embedded.meta.errors import ApiStatus, Cause, invalid, not_found

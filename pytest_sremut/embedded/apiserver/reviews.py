@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pytest_sremut.embedded.apiserver.answers import Response
 from pytest_sremut.embedded.apiserver.authorization import Attributes, Authorizer, Tokens, User
 from pytest_sremut.embedded.apiserver.decode import decode_object
 from pytest_sremut.embedded.apiserver.negotiation import negotiate
 from pytest_sremut.embedded.apiserver.options import write_options
-from pytest_sremut.embedded.apiserver.requests import Request, Response
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.apiserver.routes import Route
 from pytest_sremut.embedded.meta.errors import ApiStatus
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, timestamp

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 __all__ = ["Frame", "FrameReader", "FrameWriter", "SpdyError"]
 
 VERSION = 3
-SYN_STREAM, SYN_REPLY, RST_STREAM, SETTINGS, PING, GOAWAY, HEADERS = 1, 2, 3, 4, 6, 7, 8
+SYN_STREAM, SYN_REPLY, RST_STREAM, PING, GOAWAY, HEADERS = 1, 2, 3, 6, 7, 8
 DATA = 0
 FIN = 0x01
 REFUSED_STREAM, PROTOCOL_ERROR = 3, 1

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from pytest_sremut.embedded.apiserver.answers import Response, success
 from pytest_sremut.embedded.apiserver.decode import decode_object, parse_delete_options
 from pytest_sremut.embedded.apiserver.negotiation import negotiate
 from pytest_sremut.embedded.apiserver.options import write_options
-from pytest_sremut.embedded.apiserver.requests import Request, Response, success
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.apiserver.routes import Route
 from pytest_sremut.embedded.apiserver.writing import patched
 from pytest_sremut.embedded.meta.errors import (
@@ -92,8 +93,6 @@ def _scale_of(value: JsonObject) -> JsonObject:
     }
     status: JsonObject = {"replicas": (value.get("status") or {}).get("replicas", 0)}
     selector = (value.get("spec") or {}).get("selector")
-    if value.get("kind") == "ReplicationController":
-        selector = {"matchLabels": selector or {}}
     if selector:
         status["selector"] = format_label_selector(selector)
     replicas = (value.get("spec") or {}).get("replicas", 0)

@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-* no NaN, no infinite numbers, no aliases, bounded nesting; keys that stand twice are reported;
+* no NaN, no infinite numbers, no aliases, bounded nesting; keys that occur twice are reported;
 * YAML is read as Kubernetes reads it: version 1.1 (``y`` is true), dates are texts;
 * whatever is wrong is one `SyntaxProblemError`, worded like Go's parsers.
 """

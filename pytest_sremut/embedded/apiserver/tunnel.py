@@ -14,8 +14,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pytest_sremut.embedded.apiserver.answers import ForwardCall
 from pytest_sremut.embedded.apiserver.podport import PodRuntime
-from pytest_sremut.embedded.apiserver.requests import ForwardCall
 from pytest_sremut.embedded.apiserver.spdy import (
     DATA,
     GOAWAY,

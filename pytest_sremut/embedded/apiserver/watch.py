@@ -53,8 +53,8 @@ class Watch:
     """One watch; frames are lines of JSON.
 
     Attributes:
-        since: revision after which events are told; ``None`` begins with what there is.
-        bookmarks: whether the client wants to be told how far it is.
+        since: revision after which events are sent; ``None`` begins with what there is.
+        bookmarks: whether the client wants to know how far it is.
         initial_end: whether to mark the end of the initial events.
     """
 

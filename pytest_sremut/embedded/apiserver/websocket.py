@@ -4,7 +4,7 @@ Rules kept here:
 
 * every message begins with the number of its channel: 0 input, 1 output, 2 errors, 3 the final
   ``Status``, 4 the size of the terminal; in version 5 a message on 255 ends a channel;
-* how the command ended is always told on channel 3, success included, before the socket closes;
+* how the command ended is always sent on channel 3, success included, before the socket closes;
 * a client that goes takes its command with it.
 """
 
@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pytest_sremut.embedded.apiserver.answers import ExecCall, ForwardCall
 from pytest_sremut.embedded.apiserver.podport import ExecStream, PodRuntime
-from pytest_sremut.embedded.apiserver.requests import ExecCall, ForwardCall
 from pytest_sremut.embedded.apiserver.tunnel import PROTOCOL, serve_tunnel
 from pytest_sremut.embedded.meta.errors import ApiStatus, bad_request
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, encode
@@ -58,7 +58,7 @@ async def serve_exec(
     except ApiStatus as status:
         if status.code < 500:
             raise
-        # What fails in the container is told on the error channel, as a real kubelet does.
+        # What fails in the container is sent on the error channel, as a real kubelet does.
         socket = await _upgrade(http, EXEC_PROTOCOLS)
         await _finish(socket, status.body())
         return socket

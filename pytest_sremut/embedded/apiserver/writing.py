@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pytest_sremut.embedded.apiserver.answers import Response
 from pytest_sremut.embedded.apiserver.decode import (
     Notices,
     conform_as,
@@ -23,7 +24,7 @@ from pytest_sremut.embedded.apiserver.decode import (
 from pytest_sremut.embedded.apiserver.negotiation import Form, negotiate
 from pytest_sremut.embedded.apiserver.options import WriteOptions, write_options
 from pytest_sremut.embedded.apiserver.reading import shape_of, storage_of, warnings_of
-from pytest_sremut.embedded.apiserver.requests import Request, Response
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.apiserver.routes import Route
 from pytest_sremut.embedded.meta import managedfields
 from pytest_sremut.embedded.meta.apply import apply_object
@@ -36,7 +37,7 @@ from pytest_sremut.embedded.meta.errors import (
     unsupported_media_type,
 )
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, encode, timestamp
-from pytest_sremut.embedded.meta.patch import apply_json_patch, apply_merge_patch
+from pytest_sremut.embedded.meta.patch import apply_merge_patch
 from pytest_sremut.embedded.meta.resources import RESOURCES, Resource
 from pytest_sremut.embedded.meta.schema import MismatchError, Type, conform, type_of
 from pytest_sremut.embedded.meta.strategic import apply_strategic_patch
@@ -50,7 +51,7 @@ CREATED_BY_UPDATE = frozenset(("endpoints", "events", "limitranges", "leases.coo
 APPLY = ("application/apply-patch+yaml", "application/apply-patch+json")
 
 
-def create(registry: Registry, request: Request, route: Route, *, actor: str) -> Response:
+def create(registry: Registry, request: Request, route: Route) -> Response:
     """Answer a POST to a collection.
 
     Raises:
@@ -66,7 +67,6 @@ def create(registry: Registry, request: Request, route: Route, *, actor: str) ->
         storage_of(table),
         route.namespace,
         value,
-        actor=actor,
         dry_run=options.dry_run,
         finish=_recorder(registry, table, options),
     )
@@ -167,6 +167,9 @@ def patched(
     """
     media = _media(request)
     if media == "application/json-patch+json":
+        # Lazy: a cluster's start needs no jsonpatch.
+        from pytest_sremut.embedded.meta.json_patch import apply_json_patch
+
         result: Any = apply_json_patch(old, parse_json(request.body).value)
     elif media == "application/merge-patch+json":
         result = apply_merge_patch(old, _patch_object(request))
@@ -254,8 +257,8 @@ def _applied_object(request: Request, route: Route, options: WriteOptions) -> Js
             f"{table.api_version}, Kind={table.kind}"
         )
     conformed = conform_as(type_of(table.api_version, table.kind), table.kind, table.version, value)
-    complaints = [f'unknown field "{name}"' for name in conformed.unknown]
-    if options.notices.note(complaints):
+    errors = [f'unknown field "{name}"' for name in conformed.unknown]
+    if options.notices.note(errors):
         raise bad_request(
             f"failed to create typed patch object ({route.namespace}/{route.name}; "
             f"{table.api_version}, Kind={table.kind}): "

@@ -117,6 +117,10 @@ def u16(message: bytes, at: int) -> int:
     return int.from_bytes(message[at : at + 2], "big")
 
 
+NAMING = {TYPES["ns"]: "nameserver", TYPES["cname"]: "canonical name", TYPES["ptr"]: "name"}
+"""Kinds of records that hold a name and nothing else."""
+
+
 def record_text(message: bytes, name: str, kind: int, start: int, size: int) -> str:
     """One line (or several) of output for a resource record; empty for kinds never shown."""
     data = message[start : start + size]
@@ -129,12 +133,8 @@ def record_text(message: bytes, name: str, kind: int, start: int, size: int) -> 
         except ValueError as error:
             raise AnswerError from error
         return f"Name:\t{name}\nAddress: {address}\n"
-    if kind == TYPES["ns"]:
-        return f"{name}\tnameserver = {read_name(message, start)[0]}\n"
-    if kind == TYPES["cname"]:
-        return f"{name}\tcanonical name = {read_name(message, start)[0]}\n"
-    if kind == TYPES["ptr"]:
-        return f"{name}\tname = {read_name(message, start)[0]}\n"
+    if kind in NAMING:
+        return f"{name}\t{NAMING[kind]} = {read_name(message, start)[0]}\n"
     if kind == TYPES["mx"]:
         target = read_name(message, start + 2)[0]
         return f"{name}\tmail exchanger = {u16(message, start)} {target}\n"
@@ -299,6 +299,12 @@ def parse_arguments(argv: Sequence[str]) -> tuple[list[int], str, str | None]:
     return kinds, words[0], words[1] if len(words) > 1 else None
 
 
+def nameservers(resolv_conf: str) -> tuple[list[str], list[str]]:
+    """The servers to ask and the search domains; without a server, this machine is asked."""
+    servers, search = read_resolv_conf(resolv_conf)
+    return servers or ["127.0.0.1"], search
+
+
 def main(
     argv: Sequence[str],
     write: Callable[[str], object],
@@ -310,12 +316,7 @@ def main(
     except ValueError as error:
         complain(str(error))
         return 1
-    search: list[str] = []
-    if server is None:
-        servers, search = read_resolv_conf(resolv_conf)
-        servers = servers or ["127.0.0.1"]
-    else:
-        servers = [server]
+    servers, search = ([server], []) if server else nameservers(resolv_conf)
     first = int.from_bytes(os.urandom(2), "big")
     try:
         queries = [
@@ -330,9 +331,8 @@ def main(
         if address is None:
             complain(f"nslookup: bad address '{text}'\n")
             return 1
-        shown = f"{address[1][0]}:{address[1][1]}"
-        if address[0] == socket.AF_INET6:
-            shown = f"[{address[1][0]}]:{address[1][1]}"
+        host_part = f"[{address[1][0]}]" if address[0] == socket.AF_INET6 else address[1][0]
+        shown = f"{host_part}:{address[1][1]}"
         pieces: list[str] = []
         try:
             answered = ask(address, queries, pieces.append)

@@ -50,18 +50,9 @@ FLAGS = "cqS"
 VALUES = "OoPUTYt"
 LONG_FLAGS = {"spider": "spider", "quiet": "q", "continue": "c", "server-response": "S"}
 LONG_FLAGS |= {"no-check-certificate": "k", "no-verbose": "q"}
-LONG_VALUES = {
-    "header": "header",
-    "post-data": "post-data",
-    "post-file": "post-file",
-    "output-document": "O",
-    "output-file": "o",
-    "directory-prefix": "P",
-    "user-agent": "U",
-    "timeout": "T",
-    "tries": "t",
-    "proxy": "Y",
-}
+LONG_VALUES = {"header": "header", "post-data": "post-data", "post-file": "post-file"}
+LONG_VALUES |= {"output-document": "O", "output-file": "o", "directory-prefix": "P"}
+LONG_VALUES |= {"user-agent": "U", "timeout": "T", "tries": "t", "proxy": "Y"}
 
 
 class UsageError(Exception):
@@ -83,42 +74,50 @@ class Job:
         self.timeout = DEFAULT_TIMEOUT
 
 
+def option_value(name: str, given: str | None, rest: list[str]) -> str:
+    """The value of an option: what was given with it, or the next word, which leaves `rest`."""
+    if given is None and not rest:
+        raise UsageError(f"wget: option requires an argument -- '{name}'\n{USAGE}")
+    return rest.pop(0) if given is None else given
+
+
+def take_long(job: Job, word: str, rest: list[str]) -> None:
+    """Take one ``--option`` into `job`."""
+    name, equals, given = word[2:].partition("=")
+    if name in LONG_FLAGS and not equals:
+        job.flags.add(LONG_FLAGS[name])
+    elif name == "header":
+        job.headers.append(option_value(name, given if equals else None, rest))
+    elif name in LONG_VALUES:
+        job.values[LONG_VALUES[name]] = option_value(name, given if equals else None, rest)
+    else:
+        raise UsageError(f"wget: unrecognized option '{word}'\n{USAGE}")
+
+
+def take_short(job: Job, letters: str, rest: list[str]) -> None:
+    """Take ``-abc``: flags, and at the end perhaps one option with its value."""
+    while letters:
+        letter, letters = letters[0], letters[1:]
+        if letter in FLAGS:
+            job.flags.add(letter)
+        elif letter in VALUES:
+            job.values[letter] = option_value(letter, letters or None, rest)
+            return
+        else:
+            raise UsageError(f"wget: invalid option -- '{letter}'\n{USAGE}")
+
+
 def parse_arguments(argv: Sequence[str]) -> Job:
     job, rest = Job(), list(argv)
-
-    def value(name: str, given: str | None) -> str:
-        if given is None and not rest:
-            raise UsageError(f"wget: option requires an argument -- '{name}'\n{USAGE}")
-        return rest.pop(0) if given is None else given
-
     while rest:
         word = rest.pop(0)
         if word == "--":
             job.urls += rest
             break
         if word.startswith("--"):
-            name, equals, given = word[2:].partition("=")
-            if name in LONG_FLAGS and not equals:
-                job.flags.add(LONG_FLAGS[name])
-            elif name in LONG_VALUES:
-                text = value(name, given if equals else None)
-                if name == "header":
-                    job.headers.append(text)
-                else:
-                    job.values[LONG_VALUES[name]] = text
-            else:
-                raise UsageError(f"wget: unrecognized option '{word}'\n{USAGE}")
+            take_long(job, word, rest)
         elif word.startswith("-") and len(word) > 1:
-            letters = word[1:]
-            while letters:
-                letter, letters = letters[0], letters[1:]
-                if letter in FLAGS:
-                    job.flags.add(letter)
-                elif letter in VALUES:
-                    job.values[letter] = value(letter, letters or None)
-                    letters = ""
-                else:
-                    raise UsageError(f"wget: invalid option -- '{letter}'\n{USAGE}")
+            take_short(job, word[1:], rest)
         else:
             job.urls.append(word)
     if not job.urls:

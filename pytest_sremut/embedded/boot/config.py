@@ -1,4 +1,4 @@
-"""What the launcher tells the daemon: plain data, sent as JSON over an inherited pipe."""
+"""What the launcher sends to the daemon: plain data, sent as JSON over an inherited pipe."""
 
 from __future__ import annotations
 

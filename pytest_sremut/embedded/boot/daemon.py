@@ -198,9 +198,9 @@ def _be_daemon(config: DaemonConfig, level: namespaces.Level) -> int:
         zygote.run(theirs, modules, rootfs.needed_paths())
     theirs.close()
     # From here on the heavy modules: the zygote imports its own at the same time.
-    from pytest_sremut.embedded.boot import server as serving
+    from pytest_sremut.embedded.boot import server
 
-    return serving.run(
+    return server.run(
         config, ours, level=level, missing=missing, ready=lambda doc: _tell(config.ready, doc)
     )
 

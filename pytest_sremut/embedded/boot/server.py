@@ -1,7 +1,7 @@
 """Assembly: everything that a cluster consists of, on one asyncio loop.
 
 Rules:
-- the launcher is told "ready" when the API answers and every node is Ready;
+- the launcher gets "ready" when the API answers and every node is Ready;
 - the self-test then runs beside; whoever needs its result waits for it;
 - a part that fails ends the daemon with its reason in the log; nothing goes on half dead.
 """
@@ -36,16 +36,17 @@ from pytest_sremut.embedded.kubelet.kubelet import Kubelet
 from pytest_sremut.embedded.kubelet.rootfs import NSSWITCH, RootSpec
 from pytest_sremut.embedded.kubelet.zygote_client import ZygoteClient
 from pytest_sremut.embedded.linux.namespaces import Level
+from pytest_sremut.embedded.linux.processes import Observed
 from pytest_sremut.embedded.proxy.addresses import (
     API_ADDRESS,
     DNS_ADDRESS,
     NODE_ADDRESS,
     ClusterAddresses,
 )
-from pytest_sremut.embedded.proxy.proxy import Router, RoutingError
+from pytest_sremut.embedded.proxy.proxy import ProxyError, ServiceProxy
 from pytest_sremut.embedded.registry.registry import Registry
 from pytest_sremut.embedded.selftest import selftest
-from pytest_sremut.embedded.selftest.selftest import Observed, SelfTestReport
+from pytest_sremut.embedded.selftest.selftest import SelfTestReport
 
 DOMAIN = "cluster.local"
 API_PORT = 6443
@@ -60,7 +61,7 @@ def run(
     missing: Sequence[str],
     ready: Callable[[dict[str, object]], None],
 ) -> int:
-    """Serve until told to stop; answers the daemon's exit code."""
+    """Serve until asked to stop; returns the daemon's exit code."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
     )
@@ -132,7 +133,7 @@ class Cluster:
             self.registry, node_names=names, root_ca=self._identity.root
         )
         self.dns = DnsServer(self.registry, domain=DOMAIN)
-        self.router = Router(
+        self.proxy = ServiceProxy(
             self.registry,
             addresses=self.addresses,
             mode=config.options.routing,
@@ -182,8 +183,8 @@ class Cluster:
         self.kubelet.start()
         try:
             await self.dns.start()
-            await self.router.start()
-        except (OSError, RoutingError) as error:
+            await self.proxy.start()
+        except (OSError, ProxyError) as error:
             number = error.errno if isinstance(error, OSError) else None
             raise EmbeddedError(f"start DNS and Service routing: {error}", errno=number) from error
         tls = self._identity.context(self._run)
@@ -231,7 +232,7 @@ class Cluster:
         return {
             "isolation": self._level,
             "missing": list(self._missing),
-            "routing": self.router.facts(),
+            "routing": self.proxy.facts(),
             "tools": {name: tool.to_json() for name, tool in sorted(self._tools.items())},
             "tools_rejected": self._rejected,
             "not_imported": self._not_imported,
@@ -250,7 +251,7 @@ class Cluster:
         if self._config.options.tools == "auto":
             await self._choose_tools()
         report = await selftest.run(
-            router=self.router, dns=self.dns, addresses=self.addresses, spawn=self._spawn
+            router=self.proxy, dns=self.dns, addresses=self.addresses, spawn=self._spawn
         )
         for deviation in report.deviations:
             _log.warning("self-test: %s", deviation)
@@ -260,7 +261,7 @@ class Cluster:
     async def _choose_tools(self) -> None:
         """Take the machine's programs where they behave as recorded."""
         async with selftest.Stage(
-            router=self.router, dns=self.dns, addresses=self.addresses
+            router=self.proxy, dns=self.dns, addresses=self.addresses
         ) as stage:
             for name, path in tools.candidates().items():
                 deviations: list[str] = []

@@ -42,7 +42,7 @@ class Controller(ABC, Generic[K]):
 
     Attributes:
         name: as in Kubernetes; the component of its events.
-        watches: resources whose events it is told.
+        watches: resources whose events it receives.
         working: whether `reconcile` is under way, so that an event is of its own making.
     """
 

@@ -4,7 +4,7 @@ Rules kept here:
 
 * what is there already is left alone;
 * the API and the DNS server are not pods, so their Services have no selector: the API's addresses
-  stand in its Endpoints, as in every cluster, and the DNS server's, too.
+  are in its Endpoints, as in every cluster, and the DNS server's, too.
 """
 
 from __future__ import annotations

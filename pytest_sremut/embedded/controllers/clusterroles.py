@@ -18,7 +18,7 @@ __all__ = ["CLUSTER_ROLES"]
 _READ = ["get", "list", "watch"]
 _WRITE = ["create", "delete", "deletecollection", "patch", "update"]
 _RBAC = "rbac.authorization.k8s.io"
-_READ_ONLY = frozenset(("bindings", "events", "limitranges", "resourcequotas"))
+_READ_ONLY = frozenset(("events", "limitranges", "resourcequotas"))
 _UNSEEN = frozenset(("secrets", "leases"))
 _COMMANDS = ["pods/attach", "pods/exec", "pods/portforward"]
 

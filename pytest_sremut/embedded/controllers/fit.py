@@ -3,7 +3,7 @@
 Rules kept here:
 
 * pure; checks run in the order of the real scheduler and the first that fails names the reason;
-* what no eviction could help (labels, taints, more than the node has) is told apart from what it
+* what no eviction could help (labels, taints, more than the node has) is kept apart from what it
   could (resources and ports that others use);
 * checked are cordons, taints, node selectors and required node affinity, host ports and resources;
   affinity between pods and spreading are not: here is one node, as a rule.

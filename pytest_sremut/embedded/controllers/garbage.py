@@ -58,13 +58,11 @@ class GarbageCollector(Controller[str]):
             self._forget(event.old if event.old is not None else value)
             for dependent in self._dependents.get(uid, ()):
                 self.queue.add(dependent)
-            for reference in _owners(event.old or value):
-                self._look_at_owner(reference["uid"])
+            self._look_at_owners(event.old or value)
             return
         if event.old is not None and _owners(event.old) != _owners(value):
             self._forget(event.old)
-            for reference in _owners(event.old):
-                self._look_at_owner(reference["uid"])
+            self._look_at_owners(event.old)
         self._know(event.resource, value)
         if _held(value):
             self.queue.add(uid)
@@ -74,13 +72,13 @@ class GarbageCollector(Controller[str]):
                 if owner is None or _held(owner):
                     self.queue.add(uid)
         elif event.old is not None and not deleting(event.old):
-            for reference in _owners(value):
-                self._look_at_owner(reference["uid"])
+            self._look_at_owners(value)
 
-    def _look_at_owner(self, uid: str) -> None:
-        owner = self._object(uid)
-        if owner is not None and _held(owner):
-            self.queue.add(uid)
+    def _look_at_owners(self, value: JsonObject) -> None:
+        for reference in _owners(value):
+            owner = self._object(reference["uid"])
+            if owner is not None and _held(owner):
+                self.queue.add(reference["uid"])
 
     def _know(self, resource: str, value: JsonObject) -> None:
         metadata = value["metadata"]

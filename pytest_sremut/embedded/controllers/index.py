@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-* an index is told of each write at once and before any controller is, so that a controller that
+* an index sees each write at once and before any controller is, so that a controller that
   reads it sees its own writes;
 * objects are shared with the store and never changed.
 """

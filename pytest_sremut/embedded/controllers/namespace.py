@@ -5,8 +5,8 @@ Rules kept here:
 * each active namespace has the service account ``default`` and the CA bundle, made again when they
   are taken away;
 * a namespace that goes is seen going for a moment (a real controller waits five seconds), then
-  deletes its content by the ordinary rules (grace, finalizers), tells what is left, and is removed
-  when nothing is.
+  deletes its content by the ordinary rules (grace, finalizers), reports what is left, and is
+  removed when nothing is.
 """
 
 from __future__ import annotations

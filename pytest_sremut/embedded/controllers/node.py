@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-* a Node tells the capacity of the machine and is ready from the start: here kubelet and cluster are
+* a Node shows the capacity of the machine and is ready from the start: here kubelet and cluster are
   one process;
 * a cordoned node carries the taint that says so;
 * pods of a node that is gone are deleted forty seconds later, without grace: nobody could stop

@@ -1,9 +1,9 @@
-"""ResourceQuotas: what is allowed and what is used, as the quota's status tells it.
+"""ResourceQuotas: what is allowed and what is used, as the quota's status shows it.
 
 Rules kept here:
 
 * counted from what is there (`limits.usage`); whether something new may come is decided there too,
-  so this status is only told, never relied on.
+  so this status is only shown, never relied on.
 """
 
 from __future__ import annotations

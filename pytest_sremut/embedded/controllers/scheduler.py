@@ -149,7 +149,7 @@ class SchedulerController(Controller[Key]):
             _set_scheduled(value, told)
 
         self.registry.mutate("pods", *key, bind, subresource="binding")
-        # A registry whose bindings carry no status is told in a second write; else this is none.
+        # A registry whose bindings have no status needs a second write; else this writes nothing.
         self.registry.mutate(
             "pods", *key, lambda value: _set_scheduled(value, told), subresource="status"
         )

@@ -3,7 +3,7 @@
 Rules:
 - a container is restarted as its policy says: at once the first time, then after 10 s, 20 s, ...
   up to 5 minutes, counted anew after it has run for 10 minutes;
-- what it waits for stands in its state (ErrImagePull, CreateContainerConfigError,
+- what it waits for is shown in its state (ErrImagePull, CreateContainerConfigError,
   CrashLoopBackOff, ...) with the words of the kubelet;
 - stopping is final: the process gets TERM, its grace, then KILL, and nothing is started any more;
 - every descriptor opened here is closed here.
@@ -17,20 +17,18 @@ import secrets
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Protocol
 
 from pytest_sremut.embedded.kubelet.environment import ConfigError, arguments, environment
-from pytest_sremut.embedded.kubelet.images import Image, ImageRegistry, parse_reference
+from pytest_sremut.embedded.kubelet.images import Image, parse_reference
 from pytest_sremut.embedded.kubelet.logs import LogBuffer, LogPipe
-from pytest_sremut.embedded.kubelet.probes import kinds as kubelet_probes
+from pytest_sremut.embedded.kubelet.probes.probe import Probe, Target, attempt
 from pytest_sremut.embedded.kubelet.probes.probing import Probing
 from pytest_sremut.embedded.kubelet.pulling import ImageWait, happens
 from pytest_sremut.embedded.kubelet.status import ContainerRecord
+from pytest_sremut.embedded.kubelet.view import Node, PodView
 from pytest_sremut.embedded.kubelet.volumes import MountError
-from pytest_sremut.embedded.kubelet.zygote_client import Process, StartError, ZygoteClient
+from pytest_sremut.embedded.kubelet.zygote_client import Process, StartError
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, timestamp
 
 RUNTIME = "sremut"
@@ -45,44 +43,6 @@ _START_ERROR = (
     "runc create failed: unable to start container process: "
 )
 _START_ERROR_CODE = 128
-
-
-class PodView(Protocol):
-    """What a container loop needs of its pod."""
-
-    @property
-    def pod(self) -> JsonObject: ...
-
-    @property
-    def pod_ip(self) -> str: ...
-
-    @property
-    def host_ip(self) -> str: ...
-
-    def touch(self) -> None:
-        """The status has changed."""
-
-    def event(self, type: str, reason: str, message: str, field_path: str = "") -> None:  # noqa: A002
-        """Record an Event about the pod."""
-
-    def root_of(self, container: JsonObject, message_file: Path) -> dict[str, Any]:
-        """The root file system of a container, as JSON; raises MountError."""
-
-    def message_file(self, name: str) -> Path:
-        """A fresh, empty file for a container's termination message."""
-
-    def changed(self) -> asyncio.Event:
-        """An event that is set when the pod, a ConfigMap or a Secret changes next."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """What all containers of a node share."""
-
-    registry: Any
-    zygote: ZygoteClient
-    images: ImageRegistry
-    now: Callable[[], datetime]
 
 
 class ContainerLoop:
@@ -235,9 +195,7 @@ class ContainerLoop:
         probing = Probing(
             self._spec(),
             self.record,
-            kubelet_probes.Target(
-                address=self._view.pod_ip, ports=_ports(self._spec()), run=self.run_command
-            ),
+            Target(address=self._view.pod_ip, ports=_ports(self._spec()), run=self.run_command),
             touch=self._view.touch,
             on_started=self.up.set,
             on_failed=self.restart,
@@ -357,11 +315,9 @@ class ContainerLoop:
         if hook.get("sleep") is not None:
             await asyncio.sleep(min(seconds, float(hook["sleep"].get("seconds") or 0)))
             return
-        probe = kubelet_probes.Probe.of("Liveness", hook | {"timeoutSeconds": seconds})
-        target = kubelet_probes.Target(
-            address=self._view.pod_ip, ports=_ports(self._spec()), run=self.run_command
-        )
-        result = await kubelet_probes.attempt(probe, target)
+        probe = Probe.of("Liveness", hook | {"timeoutSeconds": seconds})
+        target = Target(address=self._view.pod_ip, ports=_ports(self._spec()), run=self.run_command)
+        result = await attempt(probe, target)
         if not result.success:
             self._event("Warning", "FailedPreStopHook", f"PreStopHook failed: {result.output}")
 

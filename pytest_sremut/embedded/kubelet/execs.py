@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 from pytest_sremut.embedded.kubelet.zygote_client import Process, StartError, ZygoteClient
-from pytest_sremut.embedded.selftest.selftest import Observed
+from pytest_sremut.embedded.linux.processes import Observed
 
 StreamName = Literal["stdout", "stderr"]
 _CHUNK = 65536

@@ -1,10 +1,10 @@
-"""What an image name stands for: a Python function, a set of commands, or nothing at all.
+"""What an image name means: a Python function, a set of commands, or nothing at all.
 
 Rules:
 - a registry of images is given when the cluster starts and never changes;
 - names are compared the way a container runtime does it: ``busybox``, ``busybox:latest`` and
   ``docker.io/library/busybox:latest`` are one image;
-- an image's id is derived from what it stands for, so equal images have equal ids everywhere.
+- an image's id is derived from what it means, so equal images have equal ids everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Image:
 
     ``python``: a container runs ``module.function(argv)`` in a process forked from a warm
     interpreter, where argv is the container's command and args. ``commands``: command and args
-    are executed, looked up in the tools folder. ``pause``: sleeps until it is told to stop.
+    are executed, looked up in the tools folder. ``pause``: sleeps until it is asked to stop.
     """
 
     kind: ImageKind

@@ -18,12 +18,13 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_sremut.embedded.kubelet.container import ContainerLoop, Node
+from pytest_sremut.embedded.kubelet.container import ContainerLoop
 from pytest_sremut.embedded.kubelet.execs import ExecSession
 from pytest_sremut.embedded.kubelet.images import ImageRegistry
 from pytest_sremut.embedded.kubelet.logs import LogStream
 from pytest_sremut.embedded.kubelet.pod import PodWorker
-from pytest_sremut.embedded.kubelet.probes.kinds import connect_failure
+from pytest_sremut.embedded.kubelet.probes.probe import connect_failure
+from pytest_sremut.embedded.kubelet.view import Node
 from pytest_sremut.embedded.kubelet.zygote_client import StartError, ZygoteClient
 from pytest_sremut.embedded.meta import errors
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, parse_time

@@ -17,10 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_sremut.embedded.kubelet.container import ContainerLoop, Node, grace_of
+from pytest_sremut.embedded.kubelet.container import ContainerLoop, grace_of
 from pytest_sremut.embedded.kubelet.environment import hostname
 from pytest_sremut.embedded.kubelet.rootfs import NSSWITCH, Binding, RootSpec
 from pytest_sremut.embedded.kubelet.status import PodFacts, pod_status
+from pytest_sremut.embedded.kubelet.view import Node
 from pytest_sremut.embedded.kubelet.volumes import MountError, PodVolumes
 from pytest_sremut.embedded.meta.errors import ApiStatus
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, timestamp
@@ -154,7 +155,7 @@ class PodWorker:
             hidden=(str(self._directory),),
         ).to_json()
 
-    # What the kubelet tells
+    # What the kubelet reports
 
     def update(self, pod: JsonObject) -> None:
         """The pod object has changed."""

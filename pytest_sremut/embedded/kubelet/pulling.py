@@ -22,7 +22,7 @@ from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 
 BACKOFF_FIRST = 10.0
 BACKOFF_LONGEST = 300.0
-PULL_SHOWN = 2.0  # seconds that ErrImagePull stands before it is called a back-off
+PULL_SHOWN = 2.0  # seconds that ErrImagePull is shown before it is called a back-off
 
 Report = Callable[[str, str, str], None]
 """Records an Event about the container: type, reason, message."""

@@ -126,22 +126,11 @@ def pod_status(pod: JsonObject, facts: PodFacts, now: str) -> JsonObject:
 
 def pod_phase(pod: JsonObject, facts: PodFacts) -> str:
     """Pending, Running, Succeeded or Failed."""
-    policy = pod["spec"].get("restartPolicy", "Always")
     ended_before = (pod.get("status") or {}).get("phase")
     if ended_before in _FINISHED:
         return str(ended_before)
-    sidecars = {
-        container["name"]
-        for container in pod["spec"].get("initContainers") or []
-        if container.get("restartPolicy") == "Always"
-    }
-    for record in facts.init:
-        if record.name in sidecars:
-            if "waiting" in record.state and not record.last_state:
-                return "Pending"
-        elif record.exit_code != 0:
-            ended = record.done or facts.stopping
-            return "Failed" if ended and record.exit_code is not None else "Pending"
+    if unfinished := _phase_of_init(pod, facts):
+        return unfinished
     running = waiting = stopped = succeeded = 0
     for record in facts.containers:
         if record.running:
@@ -155,15 +144,29 @@ def pod_phase(pod: JsonObject, facts: PodFacts) -> str:
             waiting += 1
     if waiting:
         return "Pending"
-    if running:
-        return "Running"
-    if policy == "Always" and not facts.stopping:
+    policy = pod["spec"].get("restartPolicy", "Always")
+    if running or (policy == "Always" and not facts.stopping):
         return "Running"
     if succeeded == stopped:
         return "Succeeded"
-    if policy == "Never" or facts.stopping:
-        return "Failed"
-    return "Running"
+    return "Failed" if policy == "Never" or facts.stopping else "Running"
+
+
+def _phase_of_init(pod: JsonObject, facts: PodFacts) -> str:
+    """Pending or Failed while an init container has not succeeded; empty after the last one."""
+    sidecars = {
+        container["name"]
+        for container in pod["spec"].get("initContainers") or []
+        if container.get("restartPolicy") == "Always"
+    }
+    for record in facts.init:
+        if record.name in sidecars:
+            if "waiting" in record.state and not record.last_state:
+                return "Pending"
+        elif record.exit_code != 0:
+            ended = record.done or facts.stopping
+            return "Failed" if ended and record.exit_code is not None else "Pending"
+    return ""
 
 
 def _conditions(

@@ -223,7 +223,7 @@ def receive(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
 
 
 def pause(argv: list[str]) -> int:
-    """What a ``pause`` image does: sleep until told to stop."""
+    """What a ``pause`` image does: sleep until asked to stop."""
     del argv
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     return 0

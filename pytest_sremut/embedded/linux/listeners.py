@@ -5,7 +5,7 @@ Rules kept here:
 * asked of the kernel's socket diagnosis, else read from ``/proc/net/tcp`` and ``tcp6``: no packet
   is sent, so no application sees a probe;
 * the tables list listening sockets first, but the kernel walks through all its connections for each
-  look: `Listeners.costly` tells, so that one looks less often;
+  look: `Listeners.costly` says so, and callers look less often;
 * a listener on the wildcard address answers on every local address, as it does in the kernel.
 """
 
@@ -55,7 +55,7 @@ def read_listeners() -> Listeners:
     """The listeners of the current network namespace.
 
     Raises:
-        OSError: the kernel tells in neither way.
+        OSError: the kernel answers in neither way.
     """
     try:
         return _sorted(listening(), costly=False)
@@ -116,9 +116,9 @@ def _address(digits: str) -> tuple[bool, str | None]:
 
 def is_local(address: str) -> bool:
     """Whether an IPv4 address belongs to this network namespace: the kernel lets us bind it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            trial.bind((address, 0))
+            probe.bind((address, 0))
         except OSError:
             return False
     return True

@@ -150,7 +150,7 @@ def _try(level: Level) -> StepError | None:
         return None
     number, _, step = said.partition(" ")
     if not step:
-        return StepError("enter namespaces (the trial ended without a word)", 0)
+        return StepError("enter namespaces (the probe ended without a word)", 0)
     return StepError(step, int(number))
 
 

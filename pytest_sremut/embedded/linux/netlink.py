@@ -22,7 +22,7 @@ LOCAL = 255
 """The table that says which addresses are this machine's."""
 MAIN = 254
 
-_NEWLINK, _NEWADDR, _DELADDR = 16, 20, 21
+_NEWLINK, _NEWADDR = 16, 20
 _NEWROUTE, _DELROUTE, _NEWRULE, _DELRULE = 24, 25, 32, 33
 _ERROR = 2
 _REQUEST, _ACK, _REPLACE, _EXCL, _CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
@@ -80,16 +80,6 @@ class Netlink:
             _CREATE | _REPLACE,
             self._address(address, prefix),
             f"cannot add the address {address}/{prefix} to lo",
-        )
-
-    def remove_address(self, address: str, prefix: int = 32) -> None:
-        """Take an address from ``lo``; one that is not there is no error."""
-        self._request(
-            _DELADDR,
-            0,
-            self._address(address, prefix),
-            f"cannot remove the address {address}/{prefix} from lo",
-            absent=errno.EADDRNOTAVAIL,
         )
 
     def add_unicast_route(self, address: str, prefix: int, *, source: str) -> None:

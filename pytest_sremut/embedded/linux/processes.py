@@ -1,4 +1,7 @@
-"""Processes by pid and start time, so that a reused pid is never taken for the one meant."""
+"""Processes by pid and start time, so that a reused pid is never taken for the one meant.
+
+And what a program did that ran to its end (`Observed`).
+"""
 
 from __future__ import annotations
 
@@ -51,6 +54,16 @@ class ProcessIdentity:
             return
         finally:
             os.close(handle)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a program did; ``elapsed`` in seconds."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    elapsed: float
 
 
 def _start_time(pid: int) -> str | None:

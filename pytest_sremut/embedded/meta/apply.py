@@ -201,7 +201,7 @@ def _merged_list(field: Field, nested: Type, current: list[Any], value: list[Any
 
 
 def _take_away(type_: Type, value: JsonObject, path: Path, owned: set[Path]) -> None:
-    """Remove what stands at `path`, unless something below it is still owned."""
+    """Remove what is at `path`, unless something below it is still owned."""
     if path[-1] == ".":
         path = path[:-1]
         if any(other[: len(path)] == path for other in owned):

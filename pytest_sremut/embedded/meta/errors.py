@@ -43,7 +43,7 @@ class Cause:
     reason: str = "FieldValueInvalid"
 
     def body(self) -> dict[str, Any]:
-        """The cause as it stands in ``details.causes``."""
+        """The cause as it is written in ``details.causes``."""
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 

@@ -1,4 +1,4 @@
-"""Collecting what is wrong with an object, in the server's words."""
+"""Field errors: what is wrong with the fields of an object, in the server's words."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from pytest_sremut.embedded.meta.errors import Cause
 
-__all__ = ["Complaints", "shown"]
+__all__ = ["FieldErrors", "shown"]
 
 
 def shown(value: Any) -> str:
-    """A value as it stands in an error message."""
+    """A value as an error message shows it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-class Complaints:
-    """The causes found so far, in order."""
+class FieldErrors:
+    """The errors found so far, in order; the server calls them causes."""
 
     def __init__(self) -> None:
         self.causes: list[Cause] = []
@@ -43,7 +43,7 @@ class Complaints:
         self.causes.append(Cause(field=field, reason="FieldValueNotSupported", message=message))
 
     def duplicate(self, field: str, value: Any) -> None:
-        """The value stands there twice."""
+        """The value occurs twice."""
         message = f"Duplicate value: {shown(value)}"
         self.causes.append(Cause(field=field, reason="FieldValueDuplicate", message=message))
 

@@ -48,7 +48,6 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "secrets": ("type",),
     "services": ("spec.clusterIP", "spec.type"),
     "replicasets.apps": ("status.replicas",),
-    "replicationcontrollers": ("status.replicas",),
     "jobs.batch": ("status.successful",),
 }
 # Kinds whose conversion names the field; the others list what they know.

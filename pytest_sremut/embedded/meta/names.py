@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-* each check answers a list of complaints, empty when all is well;
+* each check returns a list of problems, empty when all is well;
 * the sentences are the real server's, to the odd double blank.
 """
 
@@ -27,7 +27,7 @@ def _too_long(limit: int) -> str:
     return f"must be no more than {limit} characters"
 
 
-def _complaints(text: str, limit: int, form: re.Pattern[str], sentence: str) -> list[str]:
+def _problems(text: str, limit: int, form: re.Pattern[str], sentence: str) -> list[str]:
     """About a text of bounded length and of one form."""
     long = [_too_long(limit)] if len(text) > limit else []
     return long if form.match(text) else [*long, sentence]
@@ -35,7 +35,7 @@ def _complaints(text: str, limit: int, form: re.Pattern[str], sentence: str) -> 
 
 def dns_label(name: str) -> list[str]:
     """RFC 1123 label: names of Services and Namespaces."""
-    return _complaints(
+    return _problems(
         name,
         MAX_LABEL,
         _LABEL,
@@ -47,7 +47,7 @@ def dns_label(name: str) -> list[str]:
 
 def dns_subdomain(name: str) -> list[str]:
     """RFC 1123 subdomain: names of most objects."""
-    return _complaints(
+    return _problems(
         name,
         MAX_SUBDOMAIN,
         _SUBDOMAIN,
@@ -61,7 +61,7 @@ def dns_subdomain(name: str) -> list[str]:
 def qualified_name(name: str) -> list[str]:
     """``prefix/name``: keys of labels and annotations."""
     prefix, slash, rest = name.partition("/")
-    complaints = []
+    problems = []
     if slash and "/" in rest:
         return [
             "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must "
@@ -71,25 +71,25 @@ def qualified_name(name: str) -> list[str]:
         ]
     if slash:
         if not prefix:
-            complaints.append("prefix part must be non-empty")
-        complaints += [f"prefix part {complaint}" for complaint in dns_subdomain(prefix) if prefix]
+            problems.append("prefix part must be non-empty")
+        problems += [f"prefix part {problem}" for problem in dns_subdomain(prefix) if prefix]
         name = rest
     if not name:
-        complaints.append("name part must be non-empty")
+        problems.append("name part must be non-empty")
     elif len(name) > MAX_LABEL:
-        complaints.append(f"name part {_too_long(MAX_LABEL)}")
+        problems.append(f"name part {_too_long(MAX_LABEL)}")
     if not _NAME_PART.match(name):
-        complaints.append(
+        problems.append(
             "name part must consist of alphanumeric characters, '-', '_' or '.', and must start "
             "and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
             "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
         )
-    return complaints
+    return problems
 
 
 def label_value(value: str) -> list[str]:
     """The value of a label."""
-    return _complaints(
+    return _problems(
         value,
         MAX_LABEL,
         _VALUE,
@@ -102,15 +102,15 @@ def label_value(value: str) -> list[str]:
 
 def port_name(name: str) -> list[str]:
     """IANA service name: names of container ports and named target ports."""
-    complaints = []
+    problems = []
     if len(name) > MAX_PORT_NAME:
-        complaints.append(_too_long(MAX_PORT_NAME))
+        problems.append(_too_long(MAX_PORT_NAME))
     if not re.fullmatch(r"[-a-z0-9]+", name):
-        complaints.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search(r"[a-z]", name):
-        complaints.append("must contain at least one letter (a-z)")
+        problems.append("must contain at least one letter (a-z)")
     if "--" in name:
-        complaints.append("must not contain consecutive hyphens")
+        problems.append("must not contain consecutive hyphens")
     if name.startswith("-") or name.endswith("-"):
-        complaints.append("must not begin or end with a hyphen")
-    return complaints
+        problems.append("must not begin or end with a hyphen")
+    return problems

@@ -112,7 +112,6 @@ _RBAC = "rbac.authorization.k8s.io/v1"
 _NET = "networking.k8s.io/v1"
 
 _TABLE = (
-    _resource("v1", "Binding", "bindings", verbs=_CREATE_ONLY),
     _resource("v1", "ConfigMap", "configmaps", short="cm"),
     _resource("v1", "Endpoints", "endpoints", short="ep"),
     _resource("v1", "Event", "events", short="ev"),
@@ -132,16 +131,6 @@ _TABLE = (
         "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short="pv", sub="status"
     ),
     _resource("v1", "Pod", "pods", short="po", every=True, sub=_POD_SUB, generation=True),
-    _resource("v1", "PodTemplate", "podtemplates"),
-    _resource(
-        "v1",
-        "ReplicationController",
-        "replicationcontrollers",
-        short="rc",
-        every=True,
-        sub="scale status",
-        generation=True,
-    ),
     _resource("v1", "ResourceQuota", "resourcequotas", short="quota", sub="status"),
     _resource("v1", "Secret", "secrets"),
     _resource("v1", "ServiceAccount", "serviceaccounts", short="sa", sub="token"),
@@ -189,7 +178,6 @@ _TABLE = (
     _resource("batch/v1", "Job", "jobs", every=True, sub="status", generation=True),
     _resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", generation=True),
     _resource("events.k8s.io/v1", "Event", "events", short="ev", stored_as="events"),
-    _resource(_NET, "IngressClass", "ingressclasses", namespaced=False, generation=True),
     _resource(_NET, "Ingress", "ingresses", short="ing", sub="status", generation=True),
     _resource(_NET, "NetworkPolicy", "networkpolicies", short="netpol", generation=True),
     _resource(
@@ -226,7 +214,6 @@ _TABLE = (
         _AUTHN, "SelfSubjectReview", "selfsubjectreviews", namespaced=False, verbs=_CREATE_ONLY
     ),
     _resource(_AUTHN, "TokenReview", "tokenreviews", namespaced=False, verbs=_CREATE_ONLY),
-    _resource(_AUTHZ, "LocalSubjectAccessReview", "localsubjectaccessreviews", verbs=_CREATE_ONLY),
     _resource(
         _AUTHZ,
         "SelfSubjectAccessReview",

@@ -140,7 +140,7 @@ def _field(word: str) -> Field:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a value stands: `path` counts list items (unknown fields), `plain` does not (Go)."""
+    """Where a value is: `path` counts list items (unknown fields), `plain` does not (Go)."""
 
     owner: Type
     item: Field

@@ -205,9 +205,9 @@ class _Parser:
 
     @staticmethod
     def _checked(value: str) -> str:
-        for complaint in label_value(value):
+        for problem in label_value(value):
             raise bad_request(
-                f'unable to parse requirement: values[0]: Invalid value: "{value}": {complaint}'
+                f'unable to parse requirement: values[0]: Invalid value: "{value}": {problem}'
             )
         return value
 
@@ -215,9 +215,9 @@ class _Parser:
     def _key(key: str) -> str:
         if key in _SYMBOLS:
             raise bad_request(f"unable to parse requirement: found '{key}', expected: identifier")
-        for complaint in qualified_name(key):
+        for problem in qualified_name(key):
             raise bad_request(
-                f'unable to parse requirement: <nil>: Invalid value: "{key}": {complaint}'
+                f'unable to parse requirement: <nil>: Invalid value: "{key}": {problem}'
             )
         return key
 

@@ -1,1 +1,1 @@
-"""Objects as rows of the tables that `kubectl get` prints."""
+"""Printers of objects: the tables that `kubectl get` shows."""

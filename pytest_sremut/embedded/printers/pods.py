@@ -12,14 +12,14 @@ from datetime import datetime
 from typing import Any
 
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, parse_time
-from pytest_sremut.embedded.printers.columns import age, duration
+from pytest_sremut.embedded.printers.values import age, duration
 
-__all__ = ["pod_conditions", "pod_row", "pod_status"]
+__all__ = ["pod_conditions", "pod_status", "print_pod"]
 
 NONE = "<none>"
 
 
-def pod_row(value: JsonObject, now: datetime) -> list[Any]:
+def print_pod(value: JsonObject, now: datetime) -> list[Any]:
     """The cells of a pod."""
     spec, status = value.get("spec") or {}, value.get("status") or {}
     containers = status.get("containerStatuses") or []

@@ -16,9 +16,10 @@ from typing import Any
 
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.meta.resources import Resource
-from pytest_sremut.embedded.printers.columns import COLUMNS, Column, age
-from pytest_sremut.embedded.printers.pods import pod_conditions, pod_row
-from pytest_sremut.embedded.printers.printers import ROWS
+from pytest_sremut.embedded.printers.definitions import COLUMNS, Column
+from pytest_sremut.embedded.printers.objects import PRINTERS
+from pytest_sremut.embedded.printers.pods import pod_conditions, print_pod
+from pytest_sremut.embedded.printers.values import age
 
 __all__ = ["partial", "partial_list", "table"]
 
@@ -52,7 +53,7 @@ def table(
     """Objects of `resource` as a ``Table``.
 
     Args:
-        include: what stands beside the cells: ``Metadata``, ``Object`` or ``None``.
+        include: what is beside the cells: ``Metadata``, ``Object`` or ``None``.
         columns: whether to define the columns (not again in a watch).
     """
     result: JsonObject = {"kind": "Table", "apiVersion": META, "metadata": metadata}
@@ -76,10 +77,10 @@ def _row(resource: Resource, value: JsonObject, now: datetime, include: str) -> 
     key = resource.stored_as or resource.key
     conditions: list[JsonObject] = []
     if key == "pods":
-        cells = pod_row(value, now)
+        cells = print_pod(value, now)
         conditions = pod_conditions(value)
-    elif key in ROWS:
-        cells = ROWS[key](value, now)
+    elif key in PRINTERS:
+        cells = PRINTERS[key](value, now)
     else:
         cells = [value["metadata"].get("name", ""), age(value, now)]
     shown: Any = None

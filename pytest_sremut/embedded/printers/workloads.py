@@ -7,18 +7,21 @@ from typing import Any
 
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, parse_time
 from pytest_sremut.embedded.meta.selectors import format_label_selector
-from pytest_sremut.embedded.printers.columns import UNKNOWN, age, duration, since
-from pytest_sremut.embedded.printers.pieces import (
+from pytest_sremut.embedded.printers.values import (
     NONE,
-    Row,
+    UNKNOWN,
+    Printer,
+    age,
     containers_of,
+    duration,
     labels_text,
     name_of,
+    since,
     spec_of,
     status_of,
 )
 
-__all__ = ["WORKLOAD_ROWS"]
+__all__ = ["WORKLOAD_PRINTERS"]
 
 
 def _template(value: JsonObject) -> list[str]:
@@ -48,13 +51,6 @@ def _replica_set(value: JsonObject, now: datetime) -> list[Any]:
         age(value, now),
         *_template(value),
         format_label_selector(spec.get("selector")),
-    ]
-
-
-def _replication_controller(value: JsonObject, now: datetime) -> list[Any]:
-    return [
-        *_replica_set({**value, "spec": {**spec_of(value), "selector": None}}, now)[:-1],
-        labels_text(spec_of(value).get("selector")),
     ]
 
 
@@ -183,8 +179,7 @@ def _autoscaler(value: JsonObject, now: datetime) -> list[Any]:
     ]
 
 
-WORKLOAD_ROWS: dict[str, Row] = {
-    "replicationcontrollers": _replication_controller,
+WORKLOAD_PRINTERS: dict[str, Printer] = {
     "deployments.apps": _deployment,
     "replicasets.apps": _replica_set,
     "statefulsets.apps": _stateful_set,

@@ -1,1 +1,1 @@
-"""Routing of Services: from EndpointSlices to the answers that a connection gets."""
+"""The Service proxy: from EndpointSlices to the answer that a connection gets."""

@@ -121,7 +121,7 @@ class ClusterAddresses:
         try:
             for address in self.own:
                 link.add_rule(_PORT_RULE, LOCAL, to=(address, 32))
-            # A rule that no packet matches tells whether ports can be matched at all.
+            # A rule that no packet matches shows whether ports can be matched at all.
             link.add_rule(_PORT_RULE, LOCAL, to=(self.own[0], 32), tcp_port=1)
         except OSError as error:
             if error.errno not in _NO_PORT_RULES:
@@ -157,7 +157,7 @@ class ClusterAddresses:
             self._netlink.remove_local_route(address)
 
     def open_network(self, network: IPv4Network) -> None:
-        """Make a whole network local: for a router that sorts its packets out itself."""
+        """Make a whole network local: for a driver that sorts its packets itself."""
         self._netlink.add_local_route(
             str(network.network_address), network.prefixlen, source=self.node_address
         )

@@ -1,4 +1,4 @@
-"""Keeps the kernel's routing of Services equal to the registry.
+"""The Service proxy: keeps the kernel's rules for Services equal to the registry.
 
 Rules kept here:
 
@@ -25,7 +25,7 @@ from pytest_sremut.embedded.proxy.forwarder import Forwarder
 from pytest_sremut.embedded.proxy.nft import Nft, NftError
 from pytest_sremut.embedded.proxy.table import Driver, RoutingTable, Source, desired
 
-__all__ = ["Mode", "Router", "RoutingError"]
+__all__ = ["Mode", "ProxyError", "ServiceProxy"]
 
 Mode = Literal["auto", "nft", "forwarder"]
 NoEndpoints = Literal["reject", "drop"]
@@ -35,12 +35,12 @@ SLICES = "endpointslices.discovery.k8s.io"
 _RETRY = 0.2
 
 
-class RoutingError(Exception):
-    """The mode asked for is not to be had here, or a table could not be applied."""
+class ProxyError(Exception):
+    """The requested mode does not work here, or a table could not be applied."""
 
 
-class Router:
-    """Routes the Services of `registry`.
+class ServiceProxy:
+    """Brings connections to the Services of `registry` to their backends.
 
     Args:
         registry: where Services and EndpointSlices are.
@@ -90,7 +90,7 @@ class Router:
         """Choose the driver, route what is in the registry, and follow it.
 
         Raises:
-            RoutingError: ``nft`` was asked for and does not work; why.
+            ProxyError: ``nft`` was asked for and does not work; why.
             OSError: the forwarder's sockets are refused here.
         """
         self._driver = await self._choose()
@@ -113,13 +113,13 @@ class Router:
         """Wait until every change made before this call is effective.
 
         Raises:
-            RoutingError: the table could not be applied.
+            ProxyError: the table could not be applied.
         """
         wanted = self._changes
         async with self._progress:
             await self._progress.wait_for(lambda: self._applied >= wanted or self._failure)
         if self._applied < wanted:
-            raise RoutingError(self._failure)
+            raise ProxyError(self._failure)
 
     def hide(self, services: Iterable[JsonObject], slices: Iterable[JsonObject]) -> None:
         """Route these objects too, which no registry holds; the self-test's. Replaces earlier."""
@@ -169,7 +169,7 @@ class Router:
             driver = await self._started(Nft(path or "nft", self._addresses))
         except NftError as error:
             if self._mode == "nft":
-                raise RoutingError(f"routing mode nft: {error}") from error
+                raise ProxyError(f"routing mode nft: {error}") from error
             self._why = str(error)
             return await self._started(Forwarder(self._addresses))
         self._why = "asked for" if self._mode == "nft" else "found, and its check passed"

@@ -19,7 +19,7 @@ import asyncio
 import socket
 import struct
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -154,10 +154,6 @@ class Responder:
     def refuse(self, refusals: dict[Destination, Refusal]) -> None:
         """From now on refuse these destinations, and no others."""
         self._refusals = refusals
-
-    def destinations(self) -> Collection[Destination]:
-        """What is refused now."""
-        return self._refusals.keys()
 
     def _own(self, family: int, kind: int, protocol: int) -> socket.socket:
         item = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)

@@ -10,16 +10,15 @@ Rules kept here:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from pytest_sremut.embedded.meta.errors import Cause, forbidden, not_found
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.meta.resources import Resource
 from pytest_sremut.embedded.registry.limits import apply_limit_ranges
+from pytest_sremut.embedded.registry.lookup import Lookup
 from pytest_sremut.embedded.registry.podspec import qos_class
-
-if TYPE_CHECKING:
-    from pytest_sremut.embedded.registry.registry import Registry
 
 __all__ = ["admit_create"]
 
@@ -28,8 +27,13 @@ TOKEN_SECONDS = 3607
 DEFAULT_TOLERATION_SECONDS = 300
 
 
-def admit_create(registry: Registry, table: Resource, value: JsonObject) -> None:
+def admit_create(
+    registry: Lookup, table: Resource, value: JsonObject, *, suffix: Callable[[], str]
+) -> None:
     """Check and complete a new object, in place.
+
+    Args:
+        suffix: makes the ends of generated names.
 
     Raises:
         ApiStatus: the object is not admitted.
@@ -38,14 +42,14 @@ def admit_create(registry: Registry, table: Resource, value: JsonObject) -> None
         _check_namespace(registry, table, value)
     if table.key == "pods" and isinstance(value.get("spec"), dict):
         apply_limit_ranges(registry, value)
-        _service_account(registry, value)
+        _service_account(registry, value, suffix=suffix)
         _tolerations(value["spec"])
         value["spec"].setdefault("priority", 0)
         value["spec"].setdefault("preemptionPolicy", "PreemptLowerPriority")
         value["status"]["qosClass"] = qos_class(value["spec"])
 
 
-def _check_namespace(registry: Registry, table: Resource, value: JsonObject) -> None:
+def _check_namespace(registry: Lookup, table: Resource, value: JsonObject) -> None:
     name = value["metadata"]["namespace"]
     namespace = registry.get("namespaces", "", name)
     if namespace is None:
@@ -64,7 +68,7 @@ def _check_namespace(registry: Registry, table: Resource, value: JsonObject) -> 
         )
 
 
-def _service_account(registry: Registry, value: JsonObject) -> None:
+def _service_account(registry: Lookup, value: JsonObject, *, suffix: Callable[[], str]) -> None:
     spec: JsonObject = value["spec"]
     account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
     namespace = value["metadata"]["namespace"]
@@ -83,10 +87,10 @@ def _service_account(registry: Registry, value: JsonObject) -> None:
         automount = (found or {}).get("automountServiceAccountToken")
     if automount is False:
         return
-    _mount_token(registry, spec)
+    _mount_token(spec, suffix=suffix)
 
 
-def _mount_token(registry: Registry, spec: JsonObject) -> None:
+def _mount_token(spec: JsonObject, *, suffix: Callable[[], str]) -> None:
     containers = [
         item
         for key in ("initContainers", "containers")
@@ -96,7 +100,7 @@ def _mount_token(registry: Registry, spec: JsonObject) -> None:
     without = [item for item in containers if not _mounts(item, TOKEN_MOUNT)]
     if not without:
         return
-    name = f"kube-api-access-{registry.suffix()}"
+    name = f"kube-api-access-{suffix()}"
     for container in without:
         mounts = container.setdefault("volumeMounts", [])
         if isinstance(mounts, list):

@@ -126,10 +126,15 @@ def _service(value: JsonObject) -> None:
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if spec["sessionAffinity"] == "ClientIP":
-        config = spec.setdefault("sessionAffinityConfig", {})
-        if isinstance(config, dict):
+        spec.setdefault("sessionAffinityConfig", {})
+        config = _object(spec, "sessionAffinityConfig")
+        if config is not None:
             config.setdefault("clientIP", {"timeoutSeconds": 10800})
-    for key in ("clusterIP", "externalName"):
+    _drop_empty(spec, "clusterIP", "externalName")
+
+
+def _drop_empty(spec: JsonObject, *keys: str) -> None:
+    for key in keys:
         if spec.get(key) == "":
             del spec[key]
 
@@ -343,7 +348,6 @@ _FIRST_STATUS: dict[str, JsonObject] = {
         "expectedPods": 0,
     },
     "horizontalpodautoscalers.autoscaling": {"currentReplicas": 0, "desiredReplicas": 0},
-    "replicationcontrollers": {"replicas": 0},
     "persistentvolumeclaims": {"phase": "Pending"},
     "ingresses.networking.k8s.io": {"loadBalancer": {}},
 }

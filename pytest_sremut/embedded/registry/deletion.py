@@ -28,7 +28,7 @@ FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
 DEFAULT_GRACE = 30
 FINISHED = ("Succeeded", "Failed")
-ORPHANS_BY_DEFAULT = frozenset({"jobs.batch", "cronjobs.batch", "replicationcontrollers"})
+ORPHANS_BY_DEFAULT = frozenset({"jobs.batch", "cronjobs.batch"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 Rules kept here:
 
 * the same event about the same object counts up instead of being written again;
-* after ten events that differ in their message only, the next ones within ten minutes are told
-  together, as "(combined from similar events)", as recorders do;
+* after ten events that differ in their message only, the next ones within ten minutes are
+  aggregated as "(combined from similar events)", as recorders do;
 * an event that cannot be written (its namespace is going) is dropped, as recorders do.
 """
 
@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pytest_sremut.embedded.meta.errors import ApiStatus
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, clone, timestamp
-
-if TYPE_CHECKING:
-    from pytest_sremut.embedded.registry.registry import Registry
 
 __all__ = ["EventRecorder"]
 
@@ -29,10 +26,30 @@ SIMILAR = 10
 SIMILAR_FOR = timedelta(minutes=10)
 
 
+class EventStore(Protocol):
+    """The part of the registry that a recorder needs."""
+
+    @property
+    def revision(self) -> int:
+        """Revision of the last write."""
+
+    def now(self) -> datetime:
+        """The cluster's clock."""
+
+    def get(self, resource: str, namespace: str, name: str) -> JsonObject | None:
+        """The object, or ``None``."""
+
+    def create(self, resource: str, namespace: str, body: JsonObject) -> JsonObject:
+        """Create an object; raises ApiStatus."""
+
+    def update(self, resource: str, body: JsonObject) -> JsonObject:
+        """Replace an object; raises ApiStatus."""
+
+
 class EventRecorder:
     """Writes Events into a registry; remembers the latest ones by what they say."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: EventStore) -> None:
         self._registry = registry
         self._names: OrderedDict[tuple[str, ...], str] = OrderedDict()
         self._similar: OrderedDict[tuple[str, ...], tuple[set[str], datetime]] = OrderedDict()
@@ -86,7 +103,7 @@ class EventRecorder:
             self._names.popitem(last=False)
 
     def _one_of_many(self, alike: tuple[str, ...], message: str) -> bool:
-        """Whether so many different ones came lately that this one is told with others."""
+        """Whether this event is aggregated because too many similar ones arrived recently."""
         now = self._registry.now()
         messages, last = self._similar.get(alike, (set(), now))
         if now - last > SIMILAR_FOR:

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from pytest_sremut.embedded.meta.errors import forbidden
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.meta.quantity import canonical, parse
 from pytest_sremut.embedded.meta.resources import RESOURCES, Resource
-
-if TYPE_CHECKING:
-    from pytest_sremut.embedded.registry.registry import Registry
+from pytest_sremut.embedded.registry.lookup import Lookup
 
 __all__ = ["apply_limit_ranges", "check_quotas", "usage"]
 
@@ -28,14 +25,13 @@ COUNTED = {
     "configmaps": "configmaps",
     "persistentvolumeclaims": "persistentvolumeclaims",
     "pods": "pods",
-    "replicationcontrollers": "replicationcontrollers",
     "resourcequotas": "resourcequotas",
     "secrets": "secrets",
     "services": "services",
 }
 
 
-def apply_limit_ranges(registry: Registry, pod: JsonObject) -> None:
+def apply_limit_ranges(registry: Lookup, pod: JsonObject) -> None:
     """Write the defaults of the namespace's LimitRanges into a pod, and check the pod by them.
 
     Raises:
@@ -135,7 +131,7 @@ def _text(amount: Fraction) -> str:
     return canonical(f"{amount * 10**9 // 1}n")
 
 
-def check_quotas(registry: Registry, table: Resource, value: JsonObject) -> None:
+def check_quotas(registry: Lookup, table: Resource, value: JsonObject) -> None:
     """Refuse a new object that would break a quota of its namespace.
 
     Raises:
@@ -167,7 +163,7 @@ def check_quotas(registry: Registry, table: Resource, value: JsonObject) -> None
             )
 
 
-def usage(registry: Registry, namespace: str, hard: JsonObject) -> dict[str, str]:
+def usage(registry: Lookup, namespace: str, hard: JsonObject) -> dict[str, str]:
     """What of `hard` is used in a namespace, by the names that quotas know."""
     total: dict[str, Fraction] = {}
     for table in RESOURCES.values():
@@ -205,7 +201,7 @@ def _check_specified(pod: JsonObject, hard: JsonObject, quota: str) -> None:
     )
 
 
-def _used(registry: Registry, table: Resource, namespace: str) -> dict[str, Fraction]:
+def _used(registry: Lookup, table: Resource, namespace: str) -> dict[str, Fraction]:
     total: dict[str, Fraction] = {}
     for item in registry.list(table.key, namespace):
         if (item.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
@@ -215,6 +211,16 @@ def _used(registry: Registry, table: Resource, namespace: str) -> dict[str, Frac
     return total
 
 
+def _claimed(totals: JsonObject) -> dict[str, Fraction]:
+    """Claims of a pod by the names that quotas know; requests have two names each."""
+    used = {
+        f"{kind}.{name}": parse(quantity)
+        for kind in ("requests", "limits")
+        for name, quantity in totals[kind].items()
+    }
+    return used | {name: parse(quantity) for name, quantity in totals["requests"].items()}
+
+
 def _usage(table: Resource, value: JsonObject) -> dict[str, Fraction]:
     """What one object uses, by the names that quotas know."""
     one = Fraction(1)
@@ -222,12 +228,7 @@ def _usage(table: Resource, value: JsonObject) -> dict[str, Fraction]:
     if table.key in COUNTED:
         used[COUNTED[table.key]] = one
     if table.key == "pods":
-        totals = _totals(value)
-        for kind in ("requests", "limits"):
-            for name, quantity in totals[kind].items():
-                used[f"{kind}.{name}"] = parse(quantity)
-                if kind == "requests":
-                    used[name] = parse(quantity)
+        used |= _claimed(_totals(value))
     elif table.key == "services":
         service_type = (value.get("spec") or {}).get("type")
         if service_type == "LoadBalancer":

@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-* every write goes through the same steps: admission, defaults, validation, bookkeeping of metadata
+* every write goes through the same steps: admission, defaults, validation, object metadata
   (`uid`, `resourceVersion`, `generation`, timestamps), then one write to the store;
 * a write that changes nothing is no write: the revision stays;
 * answers are shared objects; nobody may change them (`mutate` hands out a copy);
@@ -33,7 +33,7 @@ from pytest_sremut.embedded.registry.events import EventRecorder
 from pytest_sremut.embedded.registry.limits import check_quotas
 from pytest_sremut.embedded.registry.services import ServiceAddresses
 from pytest_sremut.embedded.registry.store import Event, Objects, Store
-from pytest_sremut.embedded.registry.validation import rules as validation
+from pytest_sremut.embedded.registry.validation.rules import check_create, check_update
 
 __all__ = ["Event", "Registry"]
 
@@ -120,7 +120,6 @@ class Registry:
         namespace: str,
         body: JsonObject,
         *,
-        actor: str = "controller",  # noqa: ARG002 - who asks, for admission rules to come
         dry_run: bool = False,
         finish: Finish | None = None,
     ) -> JsonObject:
@@ -128,7 +127,6 @@ class Registry:
 
         Args:
             namespace: where to create it; empty for cluster-wide resources.
-            actor: who asks: ``controller``, ``kubelet``, or the user of a request.
             dry_run: do everything but the write.
             finish: given the object before (``None``) and after, just before the write; may still
                 change the latter.
@@ -152,9 +150,9 @@ class Registry:
             metadata["generation"] = 1
         defaults.prepare_create(table, value)
         defaults.apply(table, value)
-        admission.admit_create(self, table, value)
+        admission.admit_create(self, table, value, suffix=self.suffix)
         defaults.apply(table, value)  # of what admission added
-        validation.check_create(table, value)
+        check_create(table, value)
         check_quotas(self, table, value)
         if self.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
             raise already_exists(resource, metadata["name"])
@@ -204,7 +202,7 @@ class Registry:
         defaults.apply(table, value)
         if not subresource and resource == "services":
             defaults.keep_addresses(value, old)
-        validation.check_update(table, value, old, subresource=subresource, external=external)
+        check_update(table, value, old, subresource=subresource, external=external)
         if not subresource and resource == "services":
             self._addresses.assign(value, old, self.store.list("services"))
         if table.generation and not subresource and respecified(table, old, value):

@@ -5,7 +5,7 @@ Rules kept here:
 * every write takes the next revision, stamps it on the object and emits exactly one `Event`;
 * events reach subscribers in revision order, even when a subscriber writes from its callback;
 * an object handed in or out is shared and never changed afterwards;
-* the last `history` events are remembered: within them any earlier state can be told exactly
+* the last `history` events are remembered: within them any earlier state is known exactly
   (`list_at`) and any watch can be resumed (`since`); before them only `Expired` is honest.
 
 The store knows nothing of kinds, defaults or validation: `registry` does.
@@ -80,7 +80,7 @@ class Store:
 
     @property
     def oldest(self) -> int:
-        """The oldest revision that can still be told exactly."""
+        """The oldest revision that is still known exactly."""
         return self._forgotten
 
     # Reading
@@ -202,7 +202,7 @@ class Store:
                         callback(current)
                     except Exception as error:
                         # The write stands and the other subscribers must see it; the first failure
-                        # is raised once all are told.
+                        # is raised after all were called.
                         failure = failure or error
         finally:
             self._dispatching = False

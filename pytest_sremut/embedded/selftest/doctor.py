@@ -114,10 +114,10 @@ def _inotify() -> Check:
 
 def _temporary() -> Check:
     try:
-        with tempfile.NamedTemporaryFile(prefix="sremut-") as trial:
-            trial.write(b"x")
-            trial.flush()
-            place = Path(trial.name).parent
+        with tempfile.NamedTemporaryFile(prefix="sremut-") as written:
+            written.write(b"x")
+            written.flush()
+            place = Path(written.name).parent
     except OSError as error:
         return failed(
             "temporary folder",
@@ -150,13 +150,13 @@ def _kubectl() -> Check:
 
 
 def _namespaces() -> list[Check]:
-    said, complaint = _child()
+    said, reason = _child()
     found: dict[str, Check] = {}
     for line in said.splitlines():
         check = Check(**json.loads(line))
         found[check.name] = check
     broken = next((check.name for check in found.values() if not check.ok and check.needed), "")
-    why = f"not tried: {broken} failed" if broken else f"not tried: {complaint}"
+    why = f"not tried: {broken} failed" if broken else f"not tried: {reason}"
     return [
         found.get(name, Check(name=name, ok=False, needed=name not in OPTIONAL, detail=why))
         for name in TRIED
@@ -164,7 +164,7 @@ def _namespaces() -> list[Check]:
 
 
 def _child() -> tuple[str, str]:
-    """What the trials wrote, and why they ended."""
+    """What the probes wrote, and why they ended."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             child = subprocess.Popen(
@@ -183,13 +183,13 @@ def _child() -> tuple[str, str]:
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-            complaint = f"the trials took longer than {_PATIENCE:g} s"
+            reason = f"the probes took longer than {_PATIENCE:g} s"
         else:
             errors.seek(0)
             lines = errors.read().decode(errors="replace").strip().splitlines()
-            complaint = lines[-1] if lines else f"the trials ended with {code}"
+            reason = lines[-1] if lines else f"the probes ended with {code}"
         output.seek(0)
-        return output.read().decode(), complaint
+        return output.read().decode(), reason
 
 
 def _import_path() -> list[str]:

@@ -1,6 +1,6 @@
 """What `doctor` tries in a child process: each step that the embedded cluster takes at its start.
 
-Rules kept here: one finding a line, as JSON, written as soon as it is known, so that a trial that
+Rules kept here: one finding a line, as JSON, written as soon as it is known, so that a probe that
 hangs or dies does not take the others with it; after a needed step failed nothing more is tried.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 from pytest_sremut.embedded.dns.server import DnsServer
 from pytest_sremut.embedded.linux import syscalls
 from pytest_sremut.embedded.proxy.addresses import DNS_ADDRESS, ClusterAddresses
-from pytest_sremut.embedded.proxy.proxy import Router, RoutingError
+from pytest_sremut.embedded.proxy.proxy import ProxyError, ServiceProxy
 from pytest_sremut.embedded.selftest.checks import TOOLS, Check, failed
 from pytest_sremut.embedded.selftest.selftest import Stage, check_tool
 
@@ -41,7 +41,7 @@ _BY_ERRNO = {
 
 
 def _try_all() -> None:
-    for check in _trials():
+    for check in _probes():
         _say(check)
         if not check.ok and check.needed:
             return
@@ -58,7 +58,7 @@ def _say(check: Check) -> None:
     sys.stdout.flush()
 
 
-def _trials() -> Iterator[Check]:
+def _probes() -> Iterator[Check]:
     uid, gid = os.geteuid(), os.getegid()
 
     def user() -> str:
@@ -175,10 +175,10 @@ class _NothingYet:
 
 
 async def _nft(addresses: ClusterAddresses) -> Check:
-    router = Router(_NothingYet(), addresses=addresses, mode="nft")
+    proxy = ServiceProxy(_NothingYet(), addresses=addresses, mode="nft")
     try:
-        await router.start()
-    except RoutingError as error:
+        await proxy.start()
+    except ProxyError as error:
         return Check(
             name="nft",
             ok=False,
@@ -187,8 +187,8 @@ async def _nft(addresses: ClusterAddresses) -> Check:
             step="route test connections with nft",
             advice="none needed: Services are then forwarded without it, with the same answers",
         )
-    facts = router.facts()["nft"]
-    await router.stop()
+    facts = proxy.facts()["nft"]
+    await proxy.stop()
     return Check(name="nft", ok=True, needed=False, detail=f"{facts['version']}, {facts['path']}")
 
 
@@ -196,20 +196,20 @@ async def _services() -> AsyncIterator[Check]:
     addresses = ClusterAddresses()
     yield await _nft(addresses)
     dns = DnsServer(_NothingYet(), address=DNS_ADDRESS)
-    router = Router(_NothingYet(), addresses=addresses, mode="forwarder")
+    proxy = ServiceProxy(_NothingYet(), addresses=addresses, mode="forwarder")
     try:
         await dns.start()
-        await router.start()
+        await proxy.start()
     except OSError as error:
         yield failed("Service routing", "start DNS and the forwarder", error)
         return
-    ports = router.facts()["other_ports"]
+    ports = proxy.facts()["other_ports"]
     detail = f"without nft as well; ports that a Service does not have are {ports}"
     yield Check(name="Service routing", ok=True, detail=detail)
-    async with Stage(router=router, dns=dns, addresses=addresses) as stage:
+    async with Stage(router=proxy, dns=dns, addresses=addresses) as stage:
         for tool in TOOLS:
             yield await _tool(tool, stage)
-    await router.stop()
+    await proxy.stop()
     await dns.stop()
 
 

@@ -23,9 +23,10 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 
 from pytest_sremut.embedded.dns.server import DnsServer
+from pytest_sremut.embedded.linux.processes import Observed
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.proxy.addresses import ClusterAddresses
-from pytest_sremut.embedded.proxy.proxy import Router
+from pytest_sremut.embedded.proxy.proxy import ServiceProxy
 from pytest_sremut.embedded.selftest.expectations import EXPECTATIONS, Expectation
 
 __all__ = [
@@ -48,16 +49,6 @@ _PATIENCE = 20.0
 _AT_ONCE = 0.9
 _ONE_SECOND = (0.95, 3.0)
 _AFTER_TIMEOUT = 2.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """What a program did; ``elapsed`` in seconds."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-    elapsed: float
 
 
 Spawn = Callable[[Sequence[str]], Awaitable[Observed]]
@@ -119,7 +110,9 @@ class Stage:
         addresses: the cluster's, prepared.
     """
 
-    def __init__(self, *, router: Router, dns: DnsServer, addresses: ClusterAddresses) -> None:
+    def __init__(
+        self, *, router: ServiceProxy, dns: DnsServer, addresses: ClusterAddresses
+    ) -> None:
         self._router = router
         self._dns = dns
         self._addresses = addresses
@@ -213,7 +206,7 @@ def _slice(name: str, address: str, port: int) -> JsonObject:
 
 
 async def run(
-    *, router: Router, dns: DnsServer, addresses: ClusterAddresses, spawn: Spawn
+    *, router: ServiceProxy, dns: DnsServer, addresses: ClusterAddresses, spawn: Spawn
 ) -> SelfTestReport:
     """Play all expectations and compare."""
     begin = time.monotonic()

@@ -1,12 +1,12 @@
-"""A directory that everybody shares, made one's own for one process.
+"""A shared directory, seen by one process as its own.
 
 Benchmarks keep what they need for their recovery under fixed names (`/tmp/SERVICE_modified.yaml`).
-Two runs at a time would take each other's. In a mount namespace of its own a process sees the
-directories of the shared one as they are, and of the files that lie directly in it only its own;
-what it creates there stays with it, and is there again for the next process that asks with the same
-place. Nothing outside that process changes.
+Two runs at the same time would overwrite each other's files. `enter` gives a process a mount
+namespace of its own. There, the subdirectories of the shared directory look as before, but of the
+files directly in it the process sees only its own. What it creates is kept in a place, and the next
+process that names the same place sees it again. Nothing changes for other processes.
 
-Standard library only, but for the system calls.
+Standard library only, except for the system calls.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ __all__ = ["enter", "possible"]
 
 
 def possible() -> bool:
-    """Whether `enter` works here; found out by entering in a child."""
+    """Whether `enter` works here; a child process tries it."""
     return _in_child(_namespace)
 
 
 def enter(directory: Path, place: Path) -> None:
-    """From now on, for this process and its children: see the module's docstring.
+    """Give this process and its children their own view; see the module's docstring.
 
     Args:
-        directory: The shared one.
-        place: Where what is ours lies; made where it is missing.
+        directory: The shared directory.
+        place: Where this process's files are kept; created if it is missing.
 
     Raises:
-        OSError: It cannot be done here. The process is of no use then.
+        OSError: This machine forbids it. The process must not be used then.
     """
     here = Path.cwd()
     _namespace()
     place.mkdir(mode=0o700, exist_ok=True)
-    # Told apart without following links; what lies behind a link is reached by the same link.
+    # Links are not followed: what is behind a link is reached by the same link.
     with os.scandir(directory) as found:
         entries = list(found)
     for entry in entries:

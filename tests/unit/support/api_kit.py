@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 
+from pytest_sremut.embedded.apiserver.answers import Response
 from pytest_sremut.embedded.apiserver.api import Api
 from pytest_sremut.embedded.apiserver.authorization import Tokens
 from pytest_sremut.embedded.apiserver.negotiation import write
-from pytest_sremut.embedded.apiserver.requests import Request, Response
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.registry.registry import Registry
 
 Json = Any

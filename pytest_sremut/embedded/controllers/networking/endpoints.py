@@ -11,7 +11,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_sremut.embedded.controllers.base import Context, Controller
@@ -124,15 +124,13 @@ def _fill(
 
 
 def subsets_of(service: JsonObject, pods: Iterable[JsonObject]) -> list[JsonObject]:
-    """The subsets for `pods`: ports that the same addresses offer stand together."""
+    """The subsets for `pods`: ports that the same addresses offer share a subset."""
     tolerant = publishes_not_ready(service)
     ready: dict[str, JsonObject] = {}
     waiting: dict[str, JsonObject] = {}
     by_port: dict[tuple[str, int, str, str] | None, set[str]] = {}
     for pod in pods:
-        if not (pod.get("status") or {}).get("podIP") or pod_terminal(pod):
-            continue
-        if deleting(pod) and not tolerant:
+        if not _belongs(pod, tolerant=tolerant):
             continue
         uid = pod["metadata"]["uid"]
         ports: Sequence[tuple[str, int, str, str] | None] = pod_ports(service, pod)
@@ -142,13 +140,8 @@ def subsets_of(service: JsonObject, pods: Iterable[JsonObject]) -> list[JsonObje
         side[uid] = _address(service, pod)
         for port in ports:
             by_port.setdefault(port, set()).add(uid)
-    groups: dict[frozenset[str], list[tuple[str, int, str, str]]] = {}
-    for port, uids in by_port.items():
-        group = groups.setdefault(frozenset(uids), [])
-        if port is not None:
-            group.append(port)
     subsets = []
-    for together, members in groups.items():
+    for together, members in _same_addresses(by_port).items():
         subset: dict[str, Any] = {}
         for field, side in (("addresses", ready), ("notReadyAddresses", waiting)):
             found = [side[uid] for uid in together if uid in side]
@@ -158,6 +151,25 @@ def subsets_of(service: JsonObject, pods: Iterable[JsonObject]) -> list[JsonObje
             subset["ports"] = [_port(port) for port in sorted(members, key=port_order)]
         subsets.append(subset)
     return sorted(subsets, key=lambda subset: encode(subset.get("ports")))
+
+
+def _belongs(pod: JsonObject, *, tolerant: bool) -> bool:
+    """Whether a pod is in the Endpoints at all, ready or not."""
+    if not (pod.get("status") or {}).get("podIP") or pod_terminal(pod):
+        return False
+    return tolerant or not deleting(pod)
+
+
+def _same_addresses(
+    by_port: Mapping[tuple[str, int, str, str] | None, set[str]],
+) -> dict[frozenset[str], list[tuple[str, int, str, str]]]:
+    """The ports that the same pods offer, by those pods."""
+    groups: dict[frozenset[str], list[tuple[str, int, str, str]]] = {}
+    for port, uids in by_port.items():
+        group = groups.setdefault(frozenset(uids), [])
+        if port is not None:
+            group.append(port)
+    return groups
 
 
 def _address(service: JsonObject, pod: JsonObject) -> JsonObject:

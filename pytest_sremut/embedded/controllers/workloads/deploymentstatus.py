@@ -162,7 +162,7 @@ def _progress(
 
 
 def _settled(status: JsonObject, present: JsonObject | None) -> bool:
-    """Whether the rollout was told complete: scaling afterwards is no rollout."""
+    """Whether the rollout was reported complete: scaling afterwards is no rollout."""
     if present is None or present.get("reason") != COMPLETE:
         return False
     return bool(status.get("replicas", 0) == status.get("updatedReplicas", 0))
@@ -184,7 +184,7 @@ def _progressing(old: JsonObject, new: JsonObject) -> bool:
 
 
 def has_deadline(deployment: JsonObject) -> bool:
-    """Whether the Deployment tells of its progress at all."""
+    """Whether the Deployment reports its progress at all."""
     return _deadline(deployment) is not None
 
 

@@ -92,7 +92,7 @@ def finished(job: JsonObject) -> JsonObject | None:
 
 
 def finish_time(pod: JsonObject, now: datetime) -> datetime:
-    """When the last container of the pod stopped; `now` if it is not told."""
+    """When the last container of the pod stopped; `now` if it is not known."""
     times = [
         parse_time(ended["finishedAt"])
         for item in container_statuses(pod)

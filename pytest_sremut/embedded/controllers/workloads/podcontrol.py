@@ -4,7 +4,7 @@ Rules kept here:
 
 * a pod belongs to the controller its one controller reference names; a controller only ever touches
   its own pods, adopts matching ones without an owner, and releases own ones that match no longer;
-* each pod made or taken is told by one Event on the owner, as recorded.
+* each pod created or deleted is reported by one Event on the owner, as recorded.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class PodControl:
             message: text of the Event, given the pod's `name`.
 
         Raises:
-            ApiStatus: the pod was refused; told by a ``FailedCreate`` Event, unless the namespace
-                is being deleted.
+            ApiStatus: the pod was refused; reported by a ``FailedCreate`` Event, unless the
+                namespace is being deleted.
         """
         shape = template.get("metadata") or {}
         metadata: JsonObject = {"name": name} if name else {}
@@ -117,7 +117,7 @@ class PodControl:
         """Delete `pod` gracefully; one that is gone already is no failure.
 
         Raises:
-            ApiStatus: the delete was refused; told by a ``FailedDelete`` Event.
+            ApiStatus: the delete was refused; reported by a ``FailedDelete`` Event.
         """
         namespace, name = key_of(pod)
         try:

@@ -106,19 +106,20 @@ class StatefulSetController(Controller[Key]):
                 self._delete(owner, pod)
             if ordered and (pod is None or not pod_active(pod) or not self._available(owner, pod)):
                 return
-        surplus = sorted(
-            (pod for name, pod in pods.items() if name not in names), key=_ordinal, reverse=True
-        )
-        for pod in surplus:
+        surplus = [pod for name, pod in pods.items() if name not in names]
+        for pod in sorted(surplus, key=_ordinal, reverse=True):
             if not deleting(pod):
                 self._delete(owner, pod)
             if ordered:
                 return
-        if (spec.get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
-            return
-        for number in range(len(names) - 1, -1, -1):
-            pod = pods.get(names[number])
-            if pod is None or start + number < partition:
+        if (spec.get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate":
+            replaced = names[max(partition - start, 0) :]
+            self._replace(owner, [pods.get(name) for name in replaced], update)
+
+    def _replace(self, owner: JsonObject, pods: list[JsonObject | None], update: str) -> None:
+        """Take the last pod that is not of the new revision, if all behind it are available."""
+        for pod in reversed(pods):
+            if pod is None:
                 return
             if _revision(pod) != update and not deleting(pod):
                 self._delete(owner, pod)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from pytest_sremut.embedded.kubelet.probes import kinds as kubelet_probes
+from pytest_sremut.embedded.kubelet.probes.probe import Kind, Probe, Target, watch
 from pytest_sremut.embedded.kubelet.pulling import Report
 from pytest_sremut.embedded.kubelet.status import ContainerRecord
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
@@ -22,7 +22,7 @@ class Probing:
         self,
         spec: JsonObject,
         record: ContainerRecord,
-        target: kubelet_probes.Target,
+        target: Target,
         *,
         touch: Callable[[], None],
         on_started: Callable[[], None],
@@ -36,7 +36,7 @@ class Probing:
         self._on_started = on_started
         self._on_failed = on_failed
         self._event = event
-        self._tasks: dict[kubelet_probes.Kind, asyncio.Task[None]] = {}
+        self._tasks: dict[Kind, asyncio.Task[None]] = {}
         if spec.get("startupProbe"):
             self._start("Startup", spec["startupProbe"], self._started)
         else:
@@ -61,9 +61,7 @@ class Probing:
         if self._spec.get("livenessProbe"):
             self._start("Liveness", self._spec["livenessProbe"], lambda: None)
 
-    def _start(
-        self, kind: kubelet_probes.Kind, spec: JsonObject, on_success: Callable[[], None]
-    ) -> None:
+    def _start(self, kind: Kind, spec: JsonObject, on_success: Callable[[], None]) -> None:
         def failed(_output: str) -> None:
             if kind == "Readiness":
                 self._ready(False)
@@ -71,8 +69,8 @@ class Probing:
                 name = self._record.name
                 self._on_failed(f"Container {name} failed {kind.lower()} probe, will be restarted")
 
-        watching = kubelet_probes.watch(
-            kubelet_probes.Probe.of(kind, spec),
+        watching = watch(
+            Probe.of(kind, spec),
             self._target,
             on_success=on_success,
             on_failure=failed,

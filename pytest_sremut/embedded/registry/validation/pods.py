@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pytest_sremut.embedded.meta.fielderrors import Complaints
+from pytest_sremut.embedded.meta.fielderrors import FieldErrors
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, clone
 from pytest_sremut.embedded.meta.names import (
     dns_label,
@@ -41,127 +41,127 @@ UPDATE_SENTENCE = (
 _ENV_NAME = re.compile(r"[ -<>-~]+\Z")
 
 
-def check_labels(labels: JsonObject, place: str, complaints: Complaints) -> None:
+def check_labels(labels: JsonObject, place: str, errors: FieldErrors) -> None:
     """Keys and values of labels."""
     for key, item in labels.items():
-        complaints.each_invalid(place, key, qualified_name(key))
-        complaints.each_invalid(place, item, label_value(item))
+        errors.each_invalid(place, key, qualified_name(key))
+        errors.each_invalid(place, item, label_value(item))
 
 
-def check_pod(value: JsonObject, complaints: Complaints) -> None:
+def check_pod(value: JsonObject, errors: FieldErrors) -> None:
     """A pod's specification."""
-    check_pod_spec(value.get("spec") or {}, "spec", complaints)
+    check_pod_spec(value.get("spec") or {}, "spec", errors)
 
 
-def check_pod_spec(spec: JsonObject, place: str, complaints: Complaints) -> None:
+def check_pod_spec(spec: JsonObject, place: str, errors: FieldErrors) -> None:
     """The specification of a pod or a pod template at `place`."""
-    volumes = _check_volumes(spec.get("volumes") or [], f"{place}.volumes", complaints)
+    volumes = _check_volumes(spec.get("volumes") or [], f"{place}.volumes", errors)
     names: set[str] = set()
     containers = spec.get("containers") or []
     if not containers:
-        complaints.required(f"{place}.containers")
+        errors.required(f"{place}.containers")
     for key in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(key) or []):
             where = f"{place}.{key}[{index}]"
-            _check_container(container, where, names, volumes, complaints)
-    complaints.one_of(f"{place}.restartPolicy", spec.get("restartPolicy"), RESTART_POLICIES)
-    complaints.one_of(f"{place}.dnsPolicy", spec.get("dnsPolicy"), DNS_POLICIES)
-    check_labels(spec.get("nodeSelector") or {}, f"{place}.nodeSelector", complaints)
+            _check_container(container, where, names, volumes, errors)
+    errors.one_of(f"{place}.restartPolicy", spec.get("restartPolicy"), RESTART_POLICIES)
+    errors.one_of(f"{place}.dnsPolicy", spec.get("dnsPolicy"), DNS_POLICIES)
+    check_labels(spec.get("nodeSelector") or {}, f"{place}.nodeSelector", errors)
     for key in ("hostname", "subdomain"):
         if spec.get(key):
-            complaints.each_invalid(f"{place}.{key}", spec[key], dns_label(spec[key]))
+            errors.each_invalid(f"{place}.{key}", spec[key], dns_label(spec[key]))
     for key in ("serviceAccountName", "nodeName"):
         if spec.get(key):
-            complaints.each_invalid(f"{place}.{key}", spec[key], dns_subdomain(spec[key]))
+            errors.each_invalid(f"{place}.{key}", spec[key], dns_subdomain(spec[key]))
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline < 2**31:
-        complaints.invalid(
+        errors.invalid(
             f"{place}.activeDeadlineSeconds",
             deadline,
             "must be between 1 and 2147483647, inclusive",
         )
-    complaints.at_least_zero(
+    errors.at_least_zero(
         f"{place}.terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds")
     )
 
 
-def _check_volumes(volumes: list[JsonObject], place: str, complaints: Complaints) -> set[str]:
+def _check_volumes(volumes: list[JsonObject], place: str, errors: FieldErrors) -> set[str]:
     names: set[str] = set()
     for index, volume in enumerate(volumes):
         where = f"{place}[{index}]"
         name = volume.get("name", "")
         if not name:
-            complaints.required(f"{where}.name")
+            errors.required(f"{where}.name")
         else:
-            complaints.each_invalid(f"{where}.name", name, dns_label(name))
+            errors.each_invalid(f"{where}.name", name, dns_label(name))
         if name in names:
-            complaints.duplicate(f"{where}.name", name)
+            errors.duplicate(f"{where}.name", name)
         names.add(name)
         sources = [key for key in volume if key != "name"]
         for source in sources[1:]:
-            complaints.forbidden(f"{where}.{source}", "may not specify more than 1 volume type")
+            errors.forbidden(f"{where}.{source}", "may not specify more than 1 volume type")
         path = volume.get("hostPath")
         if path is not None and not path.get("path"):
-            complaints.required(f"{where}.hostPath.path")
+            errors.required(f"{where}.hostPath.path")
         claim = volume.get("persistentVolumeClaim")
         if claim is not None and not claim.get("claimName"):
-            complaints.required(f"{where}.persistentVolumeClaim.claimName")
+            errors.required(f"{where}.persistentVolumeClaim.claimName")
     return names
 
 
 def _check_container(
-    container: JsonObject, place: str, names: set[str], volumes: set[str], complaints: Complaints
+    container: JsonObject, place: str, names: set[str], volumes: set[str], errors: FieldErrors
 ) -> None:
     name = container.get("name", "")
     if not name:
-        complaints.required(f"{place}.name")
+        errors.required(f"{place}.name")
     else:
-        complaints.each_invalid(f"{place}.name", name, dns_label(name))
+        errors.each_invalid(f"{place}.name", name, dns_label(name))
         if name in names:
-            complaints.duplicate(f"{place}.name", name)
+            errors.duplicate(f"{place}.name", name)
     names.add(name)
     image = container.get("image", "")
     if not image:
-        complaints.required(f"{place}.image")
+        errors.required(f"{place}.image")
     elif image != image.strip():
-        complaints.invalid(f"{place}.image", image, "must not have leading or trailing whitespace")
-    _check_ports(container.get("ports") or [], f"{place}.ports", complaints)
+        errors.invalid(f"{place}.image", image, "must not have leading or trailing whitespace")
+    _check_ports(container.get("ports") or [], f"{place}.ports", errors)
     for index, variable in enumerate(container.get("env") or []):
-        _check_variable(variable, f"{place}.env[{index}]", complaints)
-    _check_mounts(container.get("volumeMounts") or [], f"{place}.volumeMounts", volumes, complaints)
+        _check_variable(variable, f"{place}.env[{index}]", errors)
+    _check_mounts(container.get("volumeMounts") or [], f"{place}.volumeMounts", volumes, errors)
     for key in PROBES:
         if container.get(key) is not None:
-            _check_probe(container[key], f"{place}.{key}", key, complaints)
+            _check_probe(container[key], f"{place}.{key}", key, errors)
     policy = container.get("imagePullPolicy", "")
-    complaints.one_of(f"{place}.imagePullPolicy", policy, PULL_POLICIES)
-    _check_claims(container.get("resources") or {}, f"{place}.resources", complaints)
+    errors.one_of(f"{place}.imagePullPolicy", policy, PULL_POLICIES)
+    _check_claims(container.get("resources") or {}, f"{place}.resources", errors)
 
 
-def _check_ports(ports: list[JsonObject], place: str, complaints: Complaints) -> None:
+def _check_ports(ports: list[JsonObject], place: str, errors: FieldErrors) -> None:
     names: set[str] = set()
     for index, port in enumerate(ports):
         where = f"{place}[{index}]"
         name = port.get("name", "")
         if name:
-            complaints.each_invalid(f"{where}.name", name, port_name(name))
+            errors.each_invalid(f"{where}.name", name, port_name(name))
             if name in names:
-                complaints.duplicate(f"{where}.name", name)
+                errors.duplicate(f"{where}.name", name)
             names.add(name)
         if not port.get("containerPort"):
-            complaints.required(f"{where}.containerPort")
+            errors.required(f"{where}.containerPort")
         else:
-            complaints.port(f"{where}.containerPort", port["containerPort"])
+            errors.port(f"{where}.containerPort", port["containerPort"])
         if port.get("hostPort"):
-            complaints.port(f"{where}.hostPort", port["hostPort"])
-        complaints.one_of(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
+            errors.port(f"{where}.hostPort", port["hostPort"])
+        errors.one_of(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
 
 
-def _check_variable(variable: JsonObject, place: str, complaints: Complaints) -> None:
+def _check_variable(variable: JsonObject, place: str, errors: FieldErrors) -> None:
     name = variable.get("name", "")
     if not name:
-        complaints.required(f"{place}.name")
+        errors.required(f"{place}.name")
     elif not _ENV_NAME.match(name):
-        complaints.invalid(
+        errors.invalid(
             f"{place}.name",
             name,
             "a valid environment variable name must consist only of printable ASCII characters "
@@ -171,46 +171,44 @@ def _check_variable(variable: JsonObject, place: str, complaints: Complaints) ->
     if source is None:
         return
     if not source:
-        complaints.invalid(
+        errors.invalid(
             f"{place}.valueFrom",
             "",
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, "
             "`secretKeyRef` or `fileKeyRef`",
         )
     if variable.get("value"):
-        complaints.invalid(
-            f"{place}.valueFrom", "", "may not be specified when `value` is not empty"
-        )
+        errors.invalid(f"{place}.valueFrom", "", "may not be specified when `value` is not empty")
     elif len(source) > 1:
-        complaints.invalid(
+        errors.invalid(
             f"{place}.valueFrom", "", "may not have more than one field specified at a time"
         )
 
 
 def _check_mounts(
-    mounts: list[JsonObject], place: str, volumes: set[str], complaints: Complaints
+    mounts: list[JsonObject], place: str, volumes: set[str], errors: FieldErrors
 ) -> None:
     paths: set[str] = set()
     for index, mount in enumerate(mounts):
         where = f"{place}[{index}]"
         if not mount.get("name"):
-            complaints.required(f"{where}.name")
+            errors.required(f"{where}.name")
         elif mount["name"] not in volumes:
-            complaints.not_found(f"{where}.name", mount["name"])
+            errors.not_found(f"{where}.name", mount["name"])
         path = mount.get("mountPath", "")
         if not path:
-            complaints.required(f"{where}.mountPath")
+            errors.required(f"{where}.mountPath")
         if path in paths:
-            complaints.invalid(f"{where}.mountPath", path, "must be unique")
+            errors.invalid(f"{where}.mountPath", path, "must be unique")
         paths.add(path)
 
 
-def _check_probe(probe: JsonObject, place: str, kind: str, complaints: Complaints) -> None:
+def _check_probe(probe: JsonObject, place: str, kind: str, errors: FieldErrors) -> None:
     handlers = [key for key in HANDLERS if probe.get(key) is not None]
     if not handlers:
-        complaints.required(place, "must specify a handler type")
+        errors.required(place, "must specify a handler type")
     for key in handlers[1:]:
-        complaints.forbidden(f"{place}.{key}", "may not specify more than 1 handler type")
+        errors.forbidden(f"{place}.{key}", "may not specify more than 1 handler type")
     for key in (
         "initialDelaySeconds",
         "timeoutSeconds",
@@ -218,49 +216,49 @@ def _check_probe(probe: JsonObject, place: str, kind: str, complaints: Complaint
         "successThreshold",
         "failureThreshold",
     ):
-        complaints.at_least_zero(f"{place}.{key}", probe.get(key))
+        errors.at_least_zero(f"{place}.{key}", probe.get(key))
     if kind != "readinessProbe" and probe.get("successThreshold", 1) != 1:
-        complaints.invalid(f"{place}.successThreshold", probe["successThreshold"], "must be 1")
+        errors.invalid(f"{place}.successThreshold", probe["successThreshold"], "must be 1")
     for key in ("httpGet", "tcpSocket", "grpc"):
         action = probe.get(key)
         if action is None:
             continue
         port = action.get("port", 0)
         if isinstance(port, str):
-            complaints.each_invalid(f"{place}.{key}.port", port, port_name(port))
+            errors.each_invalid(f"{place}.{key}.port", port, port_name(port))
         else:
-            complaints.port(f"{place}.{key}.port", port)
+            errors.port(f"{place}.{key}.port", port)
     action = probe.get("exec")
     if action is not None and not action.get("command"):
-        complaints.required(f"{place}.exec.command")
+        errors.required(f"{place}.exec.command")
 
 
-def _check_claims(resources: JsonObject, place: str, complaints: Complaints) -> None:
+def _check_claims(resources: JsonObject, place: str, errors: FieldErrors) -> None:
     limits = resources.get("limits") or {}
     requests = resources.get("requests") or {}
     for group, claims in (("limits", limits), ("requests", requests)):
         for name, quantity in claims.items():
             if parse(quantity) < 0:
-                complaints.invalid(
+                errors.invalid(
                     f"{place}.{group}[{name}]",
                     quantity,
                     "must be greater than or equal to 0",
                 )
     for name, quantity in requests.items():
         if name in limits and parse(quantity) > parse(limits[name]):
-            complaints.invalid(
+            errors.invalid(
                 f"{place}.requests",
                 quantity,
                 f"must be less than or equal to {name} limit of {limits[name]}",
             )
 
 
-def check_pod_update(value: JsonObject, old: JsonObject, complaints: Complaints) -> None:
+def check_pod_update(value: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """Of a pod's specification only a few fields may change."""
     new_spec, old_spec = value.get("spec") or {}, old.get("spec") or {}
     for key in ("containers", "initContainers"):
         if len(new_spec.get(key) or []) != len(old_spec.get(key) or []):
-            complaints.forbidden(f"spec.{key}", "pod updates may not add or remove containers")
+            errors.forbidden(f"spec.{key}", "pod updates may not add or remove containers")
             return
     allowed = clone(new_spec)
     for key in ("containers", "initContainers"):
@@ -277,7 +275,7 @@ def check_pod_update(value: JsonObject, old: JsonObject, complaints: Complaints)
     if old_spec.get("schedulingGates") and not new_spec.get("schedulingGates"):
         _restore(allowed, old_spec, "schedulingGates")
     if allowed != old_spec:
-        complaints.forbidden("spec", UPDATE_SENTENCE)
+        errors.forbidden("spec", UPDATE_SENTENCE)
 
 
 def _restore(target: JsonObject, source: JsonObject, key: str) -> None:
@@ -287,23 +285,23 @@ def _restore(target: JsonObject, source: JsonObject, key: str) -> None:
         target.pop(key, None)
 
 
-def check_claim(value: JsonObject, complaints: Complaints) -> None:
+def check_claim(value: JsonObject, errors: FieldErrors) -> None:
     """A claim says how it is accessed and how much it wants."""
     spec = value.get("spec") or {}
     modes: Any = spec.get("accessModes") or []
     if not modes:
-        complaints.required("spec.accessModes", "at least 1 access mode is required")
+        errors.required("spec.accessModes", "at least 1 access mode is required")
     for mode in modes:
         if mode not in ACCESS_MODES:
-            complaints.unsupported("spec.accessModes", mode, ACCESS_MODES)
+            errors.unsupported("spec.accessModes", mode, ACCESS_MODES)
     wanted = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     if wanted is None:
-        complaints.required("spec.resources[storage]")
+        errors.required("spec.resources[storage]")
     elif parse(wanted) <= 0:
-        complaints.invalid("spec.resources[storage]", wanted, "must be greater than zero")
+        errors.invalid("spec.resources[storage]", wanted, "must be greater than zero")
 
 
-def check_claim_update(value: JsonObject, old: JsonObject, complaints: Complaints) -> None:
+def check_claim_update(value: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """A claim's specification stays, but for its size and the volume it is bound to."""
     new_spec, old_spec = clone(value.get("spec") or {}), old.get("spec") or {}
     for key in ("resources", "volumeAttributesClassName"):
@@ -311,7 +309,7 @@ def check_claim_update(value: JsonObject, old: JsonObject, complaints: Complaint
     if not old_spec.get("volumeName"):
         _restore(new_spec, old_spec, "volumeName")
     if new_spec != old_spec:
-        complaints.forbidden(
+        errors.forbidden(
             "spec",
             "spec is immutable after creation except resources.requests and "
             "volumeAttributesClassName for bound claims",

@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pytest_sremut.embedded.meta.errors import bad_request, invalid
-from pytest_sremut.embedded.meta.fielderrors import Complaints
+from pytest_sremut.embedded.meta.fielderrors import FieldErrors
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.meta.names import dns_label, dns_subdomain, label_value, qualified_name
 from pytest_sremut.embedded.meta.resources import Resource
-from pytest_sremut.embedded.registry.validation import network as validation_network
-from pytest_sremut.embedded.registry.validation import pods as validation_pods
-from pytest_sremut.embedded.registry.validation import workloads as validation_workloads
+from pytest_sremut.embedded.registry.validation import network, pods, workloads
 from pytest_sremut.embedded.registry.validation.config import (
     check_config_map,
     check_config_update,
@@ -37,37 +35,37 @@ PATH_NAMES = frozenset(
         "clusterrolebindings.rbac.authorization.k8s.io",
     )
 )
-Check = Callable[[JsonObject, Complaints], None]
-UpdateCheck = Callable[[JsonObject, JsonObject, Complaints], None]
+Check = Callable[[JsonObject, FieldErrors], None]
+UpdateCheck = Callable[[JsonObject, JsonObject, FieldErrors], None]
 
 _CHECKS: dict[str, Check] = {
-    "pods": validation_pods.check_pod,
-    "services": validation_network.check_service,
-    "endpoints": validation_network.check_endpoints,
-    "endpointslices.discovery.k8s.io": validation_network.check_slice,
+    "pods": pods.check_pod,
+    "services": network.check_service,
+    "endpoints": network.check_endpoints,
+    "endpointslices.discovery.k8s.io": network.check_slice,
     "configmaps": check_config_map,
     "secrets": check_secret,
-    "deployments.apps": validation_workloads.check_deployment,
-    "replicasets.apps": validation_workloads.check_replica_set,
-    "statefulsets.apps": validation_workloads.check_replica_set,
-    "daemonsets.apps": validation_workloads.check_daemon_set,
-    "jobs.batch": validation_workloads.check_job,
-    "cronjobs.batch": validation_workloads.check_cron_job,
-    "poddisruptionbudgets.policy": validation_workloads.check_budget,
-    "persistentvolumeclaims": validation_pods.check_claim,
+    "deployments.apps": workloads.check_deployment,
+    "replicasets.apps": workloads.check_replica_set,
+    "statefulsets.apps": workloads.check_replica_set,
+    "daemonsets.apps": workloads.check_daemon_set,
+    "jobs.batch": workloads.check_job,
+    "cronjobs.batch": workloads.check_cron_job,
+    "poddisruptionbudgets.policy": workloads.check_budget,
+    "persistentvolumeclaims": pods.check_claim,
 }
 _UPDATE_CHECKS: dict[str, UpdateCheck] = {
-    "pods": validation_pods.check_pod_update,
-    "services": validation_network.check_service_update,
-    "endpointslices.discovery.k8s.io": validation_network.check_slice_update,
+    "pods": pods.check_pod_update,
+    "services": network.check_service_update,
+    "endpointslices.discovery.k8s.io": network.check_slice_update,
     "configmaps": check_config_update,
     "secrets": check_config_update,
-    "deployments.apps": validation_workloads.check_selector_update,
-    "replicasets.apps": validation_workloads.check_selector_update,
-    "statefulsets.apps": validation_workloads.check_selector_update,
-    "daemonsets.apps": validation_workloads.check_selector_update,
-    "jobs.batch": validation_workloads.check_job_update,
-    "persistentvolumeclaims": validation_pods.check_claim_update,
+    "deployments.apps": workloads.check_selector_update,
+    "replicasets.apps": workloads.check_selector_update,
+    "statefulsets.apps": workloads.check_selector_update,
+    "daemonsets.apps": workloads.check_selector_update,
+    "jobs.batch": workloads.check_job_update,
+    "persistentvolumeclaims": pods.check_claim_update,
 }
 
 
@@ -77,12 +75,12 @@ def check_create(table: Resource, value: JsonObject) -> None:
     Raises:
         ApiStatus: 422 with every cause.
     """
-    complaints = Complaints()
-    _check_metadata(table, value, complaints)
+    errors = FieldErrors()
+    _check_metadata(table, value, errors)
     check = _CHECKS.get(table.key)
     if check is not None:
-        check(value, complaints)
-    _refuse(table, value, complaints)
+        check(value, errors)
+    _refuse(table, value, errors)
 
 
 def check_update(
@@ -103,72 +101,70 @@ def check_update(
     """
     if subresource:
         return
-    complaints = Complaints()
-    _check_metadata(table, value, complaints)
+    errors = FieldErrors()
+    _check_metadata(table, value, errors)
     check = _CHECKS.get(table.key)
     if check is not None:
-        check(value, complaints)
+        check(value, errors)
     update_check = _UPDATE_CHECKS.get(table.key)
     node = (value.get("spec") or {}).get("nodeName") if table.key == "pods" else None
     if node and not external and not old["spec"].get("nodeName"):
         # The scheduler of this cluster binds by writing the field.
         old = {**old, "spec": {**old["spec"], "nodeName": node}}
     if update_check is not None:
-        update_check(value, old, complaints)
-    _refuse(table, value, complaints)
+        update_check(value, old, errors)
+    _refuse(table, value, errors)
 
 
-def _refuse(table: Resource, value: JsonObject, complaints: Complaints) -> None:
-    if complaints.causes:
+def _refuse(table: Resource, value: JsonObject, errors: FieldErrors) -> None:
+    if errors.causes:
         name = value["metadata"].get("name", "")
-        raise invalid(table.qualified_kind, name, complaints.causes)
+        raise invalid(table.qualified_kind, name, errors.causes)
 
 
-def _check_metadata(table: Resource, value: JsonObject, complaints: Complaints) -> None:
+def _check_metadata(table: Resource, value: JsonObject, errors: FieldErrors) -> None:
     metadata = value["metadata"]
     name = metadata.get("name", "")
     prefix = metadata.get("generateName", "")
     if not name:
-        complaints.required("metadata.name", "name or generateName is required")
+        errors.required("metadata.name", "name or generateName is required")
     elif "/" in name or "%" in name or name in (".", ".."):
-        _check_path_name(table, name, complaints)
+        _check_path_name(table, name, errors)
     elif table.key not in PATH_NAMES:
         check = dns_label if table.key in LABEL_NAMES else dns_subdomain
-        complaints.each_invalid("metadata.name", name, check(name))
+        errors.each_invalid("metadata.name", name, check(name))
     if prefix and table.key not in PATH_NAMES:
         trimmed = prefix.rstrip("-.") or prefix
         check = dns_label if table.key in LABEL_NAMES else dns_subdomain
         whys = [why for why in check(trimmed) if not why.startswith("must be no more")]
-        complaints.each_invalid("metadata.generateName", prefix, whys)
+        errors.each_invalid("metadata.generateName", prefix, whys)
     for key, item in (metadata.get("labels") or {}).items():
-        complaints.each_invalid("metadata.labels", key, qualified_name(key))
-        complaints.each_invalid("metadata.labels", item, label_value(item))
-    _check_annotations(metadata.get("annotations") or {}, complaints)
+        errors.each_invalid("metadata.labels", key, qualified_name(key))
+        errors.each_invalid("metadata.labels", item, label_value(item))
+    _check_annotations(metadata.get("annotations") or {}, errors)
     for index, item in enumerate(metadata.get("ownerReferences") or []):
         for key in ("apiVersion", "kind", "name", "uid"):
             if not item.get(key):
-                complaints.invalid(
-                    f"metadata.ownerReferences[{index}].{key}", "", "must not be empty"
-                )
+                errors.invalid(f"metadata.ownerReferences[{index}].{key}", "", "must not be empty")
     for finalizer in metadata.get("finalizers") or []:
-        complaints.each_invalid("metadata.finalizers", finalizer, qualified_name(finalizer))
+        errors.each_invalid("metadata.finalizers", finalizer, qualified_name(finalizer))
 
 
-def _check_path_name(table: Resource, name: str, complaints: Complaints) -> None:
+def _check_path_name(table: Resource, name: str, errors: FieldErrors) -> None:
     if table.key not in PATH_NAMES:
-        complaints.each_invalid("metadata.name", name, dns_subdomain(name))
+        errors.each_invalid("metadata.name", name, dns_subdomain(name))
         return
     if name in (".", ".."):
-        complaints.invalid("metadata.name", name, f"may not be '{name}'")
+        errors.invalid("metadata.name", name, f"may not be '{name}'")
     for char in "/%":
         if char in name:
-            complaints.invalid("metadata.name", name, f"may not contain '{char}'")
+            errors.invalid("metadata.name", name, f"may not contain '{char}'")
 
 
-def _check_annotations(annotations: dict[str, str], complaints: Complaints) -> None:
+def _check_annotations(annotations: dict[str, str], errors: FieldErrors) -> None:
     total = 0
     for key, item in annotations.items():
-        complaints.each_invalid("metadata.annotations", key, qualified_name(key.lower()))
+        errors.each_invalid("metadata.annotations", key, qualified_name(key.lower()))
         total += len(key.encode("utf-8", "replace")) + len(item.encode("utf-8", "replace"))
     if total > MAX_ANNOTATIONS:
         raise bad_request(

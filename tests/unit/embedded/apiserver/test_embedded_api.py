@@ -7,14 +7,14 @@ from urllib.parse import parse_qsl
 import api_kit
 import pytest
 
-from pytest_sremut.embedded.apiserver.requests import (
+from pytest_sremut.embedded.apiserver.answers import (
     ExecCall,
     ForwardCall,
     LogCall,
-    Request,
     Response,
     WatchCall,
 )
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.meta.resources import GROUPS, RESOURCES
 
 NS = "/api/v1/namespaces/default"

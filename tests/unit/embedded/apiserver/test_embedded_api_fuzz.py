@@ -9,8 +9,9 @@ import api_kit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_sremut.embedded.apiserver.answers import Response, WatchCall
 from pytest_sremut.embedded.apiserver.negotiation import write
-from pytest_sremut.embedded.apiserver.requests import Request, Response, WatchCall
+from pytest_sremut.embedded.apiserver.requests import Request
 from pytest_sremut.embedded.meta.jsonvalue import clone
 from pytest_sremut.embedded.meta.resources import RESOURCES
 

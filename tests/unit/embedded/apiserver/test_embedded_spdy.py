@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sremut.embedded.apiserver import spdy
-from pytest_sremut.embedded.apiserver.requests import ForwardCall
+from pytest_sremut.embedded.apiserver.answers import ForwardCall
 from pytest_sremut.embedded.apiserver.spdy import FrameReader, FrameWriter, SpdyError
 from pytest_sremut.embedded.apiserver.tunnel import _Tunnel
 from pytest_sremut.embedded.meta import errors

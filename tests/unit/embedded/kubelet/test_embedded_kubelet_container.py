@@ -14,8 +14,9 @@ import pytest
 
 from pytest_sremut.embedded.kubelet import container as kubelet_container
 from pytest_sremut.embedded.kubelet import pulling as kubelet_images
-from pytest_sremut.embedded.kubelet.container import ContainerLoop, Node
+from pytest_sremut.embedded.kubelet.container import ContainerLoop
 from pytest_sremut.embedded.kubelet.images import Image, ImageRegistry
+from pytest_sremut.embedded.kubelet.view import Node
 from pytest_sremut.embedded.kubelet.zygote_client import Process, StartError
 
 Json = dict[str, Any]

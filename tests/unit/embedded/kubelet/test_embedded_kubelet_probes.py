@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_sremut.embedded.kubelet.probes.kinds import Kind, Probe, Result, Target, attempt, watch
+from pytest_sremut.embedded.kubelet.probes.probe import Kind, Probe, Result, Target, attempt, watch
 
 
 def target(

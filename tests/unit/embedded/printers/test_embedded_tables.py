@@ -6,9 +6,9 @@ from typing import Any
 import api_kit
 import pytest
 
-from pytest_sremut.embedded.printers.columns import duration, since
-from pytest_sremut.embedded.printers.pods import pod_row, pod_status
-from pytest_sremut.embedded.printers.printers import ROWS
+from pytest_sremut.embedded.printers.objects import PRINTERS
+from pytest_sremut.embedded.printers.pods import pod_status, print_pod
+from pytest_sremut.embedded.printers.values import duration, since
 
 NOW = api_kit.START + timedelta(seconds=90)
 CREATED = "2026-11-30T12:00:00Z"
@@ -94,7 +94,7 @@ def test_the_row_of_a_pod() -> None:
     value["status"] |= {"podIP": "10.0.0.1"}
     value["spec"]["nodeName"] = "node-1"
     value["spec"]["readinessGates"] = [{"conditionType": "x"}]
-    assert pod_row(value, NOW) == [
+    assert print_pod(value, NOW) == [
         "p", "1/2", "Running", "2 (30s ago)", "90s", "10.0.0.1", "node-1", "<none>", "0/1",
     ]  # fmt: skip
 
@@ -167,4 +167,4 @@ def test_the_row_of_a_pod() -> None:
 )  # fmt: skip
 def test_rows(key: str, value: Any, cells: list[Any]) -> None:
     metadata = {"name": "x", "creationTimestamp": CREATED, **value.get("metadata", {})}
-    assert ROWS[key]({**value, "metadata": metadata}, NOW) == cells
+    assert PRINTERS[key]({**value, "metadata": metadata}, NOW) == cells

@@ -95,15 +95,13 @@ async def test_networks_open_and_close() -> None:
 
 
 @in_namespace
-async def test_addresses_come_and_go() -> None:
+async def test_an_address_may_be_added_again() -> None:
     with Netlink() as link:
         link.loopback_up()
         link.add_address("192.0.2.9")
         link.add_address("192.0.2.9")
         assert is_local("192.0.2.9")
-        link.remove_address("192.0.2.9")
-        link.remove_address("192.0.2.9")
-        assert not is_local("192.0.2.9")
+        assert not is_local("192.0.2.10")
 
 
 @in_namespace

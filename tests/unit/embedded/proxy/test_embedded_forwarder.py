@@ -1,6 +1,6 @@
 """The forwarder's own parts: what a backend is worth, programs of sockets, bytes from side to side.
 
-That it answers as nft does is tested with the router.
+That it answers as nft does is tested with the proxy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules given to nft, as text; what they do is tested with the router."""
+"""The rules given to nft, as text; what they do is tested with the proxy."""
 
 from __future__ import annotations
 

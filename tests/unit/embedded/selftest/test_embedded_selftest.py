@@ -19,7 +19,7 @@ from pytest_sremut.embedded.dns.server import DnsServer
 from pytest_sremut.embedded.linux import syscalls
 from pytest_sremut.embedded.linux.listeners import is_local
 from pytest_sremut.embedded.proxy.addresses import ClusterAddresses
-from pytest_sremut.embedded.proxy.proxy import Mode, Router
+from pytest_sremut.embedded.proxy.proxy import Mode, ServiceProxy
 from pytest_sremut.embedded.selftest import selftest
 from pytest_sremut.embedded.selftest.expectations import EXPECTATIONS, Expectation
 from pytest_sremut.embedded.selftest.selftest import Observed, Stage
@@ -89,14 +89,14 @@ def test_expectations_are_complete() -> None:
 
 
 @contextlib.asynccontextmanager
-async def cluster(mode: Mode) -> AsyncIterator[tuple[Router, DnsServer, ClusterAddresses]]:
+async def cluster(mode: Mode) -> AsyncIterator[tuple[ServiceProxy, DnsServer, ClusterAddresses]]:
     own_resolv_conf()
     addresses = ClusterAddresses()
     addresses.prepare()
     source = FakeSource()
     dns = DnsServer(source)
     await dns.start()
-    router = Router(source, addresses=addresses, mode=mode)
+    router = ServiceProxy(source, addresses=addresses, mode=mode)
     await router.start()
     yield router, dns, addresses
     await router.stop()

@@ -1,8 +1,8 @@
-"""Rows of printed tables, kind by kind (pods and workloads have modules of their own).
+"""Printers of tables, one function per kind. Pods and workloads have modules of their own.
 
 Rules kept here:
 
-* each function answers the cells for the columns of its kind in `columns.COLUMNS`, in order;
+* each function returns the values for the columns of its kind in `definitions.COLUMNS`, in order;
 * absent values print as the real server prints them: ``<none>``, ``<unset>``, an empty cell.
 """
 
@@ -13,18 +13,20 @@ from typing import Any
 
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.meta.selectors import format_label_selector
-from pytest_sremut.embedded.printers.columns import UNKNOWN, age, since
-from pytest_sremut.embedded.printers.pieces import (
+from pytest_sremut.embedded.printers.values import (
     NONE,
-    Row,
+    UNKNOWN,
+    Printer,
+    age,
     labels_text,
     name_of,
+    since,
     spec_of,
     status_of,
 )
-from pytest_sremut.embedded.printers.workloads import WORKLOAD_ROWS
+from pytest_sremut.embedded.printers.workloads import WORKLOAD_PRINTERS
 
-__all__ = ["ROWS"]
+__all__ = ["PRINTERS"]
 
 MAX_ENDPOINTS = 3
 
@@ -243,10 +245,6 @@ def _ingress(value: JsonObject, now: datetime) -> list[Any]:
     ]
 
 
-def _ingress_class(value: JsonObject, now: datetime) -> list[Any]:
-    return [name_of(value), spec_of(value).get("controller", ""), NONE, age(value, now)]
-
-
 def _lease(value: JsonObject, now: datetime) -> list[Any]:
     return [name_of(value), spec_of(value).get("holderIdentity") or "", age(value, now)]
 
@@ -295,8 +293,8 @@ def _storage_class(value: JsonObject, now: datetime) -> list[Any]:
     ]
 
 
-ROWS: dict[str, Row] = {
-    **WORKLOAD_ROWS,
+PRINTERS: dict[str, Printer] = {
+    **WORKLOAD_PRINTERS,
     "services": _service,
     "endpoints": _endpoints,
     "namespaces": _namespace,
@@ -312,7 +310,6 @@ ROWS: dict[str, Row] = {
     "endpointslices.discovery.k8s.io": _slice,
     "networkpolicies.networking.k8s.io": _network_policy,
     "ingresses.networking.k8s.io": _ingress,
-    "ingressclasses.networking.k8s.io": _ingress_class,
     "leases.coordination.k8s.io": _lease,
     "roles.rbac.authorization.k8s.io": _created,
     "clusterroles.rbac.authorization.k8s.io": _created,

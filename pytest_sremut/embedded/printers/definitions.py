@@ -1,22 +1,14 @@
-"""Columns of printed tables, and the texts that many of them share.
+"""Definitions of the columns of each kind's table.
 
-Rules kept here:
-
-* names, order and priorities are the real server's: priority 0 is always shown, 1 with ``-o wide``;
-* ages are written in the two-unit form of kubectl (``4s``, ``3m22s``, ``5d``).
+Rule kept here: names, order and priorities are the real server's. Priority 0 is always shown,
+1 with ``-o wide``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
-from pytest_sremut.embedded.meta.jsonvalue import JsonObject, parse_time
-
-__all__ = ["COLUMNS", "Column", "age", "duration", "since"]
-
-UNKNOWN = "<unknown>"
+__all__ = ["COLUMNS", "Column"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +62,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "VolumeAttributesClass Reason Age +VolumeMode",
         "resourcequotas": "Name Request Limit Age",
         "limitranges": "Name Created_At",
-        "replicationcontrollers": f"Name Desired:integer Current:integer Ready:integer Age "
-        f"{_WORKLOAD}",
         "deployments.apps": f"Name Ready Up-to-date Available Age {_WORKLOAD}",
         "replicasets.apps": f"Name Desired:integer Current:integer Ready:integer Age {_WORKLOAD}",
         "statefulsets.apps": "Name Ready Age +Containers +Images",
@@ -84,7 +74,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "endpointslices.discovery.k8s.io": "Name AddressType Ports Endpoints Age",
         "networkpolicies.networking.k8s.io": "Name Pod-Selector Age",
         "ingresses.networking.k8s.io": "Name Class Hosts Address Ports Age",
-        "ingressclasses.networking.k8s.io": "Name Controller Parameters Age",
         "poddisruptionbudgets.policy": "Name Min_Available Max_Unavailable "
         "Allowed_Disruptions:integer Age",
         "horizontalpodautoscalers.autoscaling": "Name Reference Targets MinPods MaxPods Replicas "
@@ -100,49 +89,3 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         "AllowVolumeExpansion Age",
     }.items()
 }
-
-
-def age(value: JsonObject, now: datetime) -> str:
-    """Time since the object was created."""
-    return since(value["metadata"].get("creationTimestamp"), now)
-
-
-def since(moment: Any, now: datetime) -> str:
-    """Time since an API timestamp; ``<unknown>`` when there is none."""
-    if not isinstance(moment, str):
-        return UNKNOWN
-    try:
-        return duration((now - parse_time(moment)).total_seconds())
-    except ValueError:
-        return UNKNOWN
-
-
-def duration(total: float) -> str:
-    """Seconds in the form that kubectl prints: two units at most, one when it says enough."""
-    seconds = int(total)
-    if seconds < -1:
-        return "<invalid>"
-    seconds = max(seconds, 0)
-    if seconds < 120:
-        return f"{seconds}s"
-    minutes = seconds // 60
-    if minutes < 10:
-        rest = seconds % 60
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    hours = minutes // 60
-    if hours < 8:
-        rest = minutes % 60
-        return f"{hours}h{rest}m" if rest else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    days = hours // 24
-    if days < 8:
-        rest = hours % 24
-        return f"{days}d{rest}h" if rest else f"{days}d"
-    if days < 365 * 2:
-        return f"{days}d"
-    years = days // 365
-    rest = days % 365
-    return f"{years}y{rest}d" if years < 8 and rest else f"{years}y"

@@ -24,7 +24,7 @@ from embedded_netns import (
 
 from pytest_sremut.embedded.proxy.addresses import ClusterAddresses
 from pytest_sremut.embedded.proxy.nft import Nft
-from pytest_sremut.embedded.proxy.proxy import Mode, Router, RoutingError
+from pytest_sremut.embedded.proxy.proxy import Mode, ProxyError, ServiceProxy
 
 IP = "10.96.1.1"
 ONE, TWO, DEAD = "10.244.0.1", "10.244.0.2", "10.244.0.99"
@@ -36,20 +36,20 @@ both = pytest.mark.parametrize("mode", MODES)
 @asynccontextmanager
 async def routing(
     mode: Mode, source: FakeSource, *, no_endpoints: str = "reject"
-) -> AsyncIterator[tuple[Router, ClusterAddresses]]:
+) -> AsyncIterator[tuple[ServiceProxy, ClusterAddresses]]:
     addresses = ClusterAddresses()
     addresses.prepare()
     for pod in (ONE, TWO):
         addresses.add_pod_address(pod)
-    router = Router(source, addresses=addresses, mode=mode, no_endpoints=no_endpoints)  # type: ignore[arg-type]
+    proxy = ServiceProxy(source, addresses=addresses, mode=mode, no_endpoints=no_endpoints)  # type: ignore[arg-type]
     try:
-        await router.start()
-    except RoutingError as error:
+        await proxy.start()
+    except ProxyError as error:
         pytest.skip(str(error))
     try:
-        yield router, addresses
+        yield proxy, addresses
     finally:
-        await router.stop()
+        await proxy.stop()
         addresses.close()
 
 
@@ -74,9 +74,9 @@ def web(*backends: object, port: int = 8080) -> FakeSource:
 @both
 @in_namespace
 async def test_good_service(mode: Mode) -> None:
-    async with routing(mode, web(ONE)) as (router, _):
+    async with routing(mode, web(ONE)) as (proxy, _):
         with Server(ONE, 8080, "one"):
-            await listening(router)
+            await listening(proxy)
             met = await connecting(IP, 80, talk=True)
             assert (met.result, met.data) == ("connected", b"one 192.0.2.2 hello\n")
 
@@ -84,9 +84,9 @@ async def test_good_service(mode: Mode) -> None:
 @both
 @in_namespace
 async def test_backend_sees_the_source_that_the_client_bound(mode: Mode) -> None:
-    async with routing(mode, web(ONE)) as (router, _):
+    async with routing(mode, web(ONE)) as (proxy, _):
         with Server(ONE, 8080, "one"):
-            await listening(router)
+            await listening(proxy)
             met = await connecting(IP, 80, talk=True, source=TWO)
             assert met.data == b"one 10.244.0.2 hello\n"
 
@@ -94,9 +94,9 @@ async def test_backend_sees_the_source_that_the_client_bound(mode: Mode) -> None
 @both
 @in_namespace
 async def test_a_pod_reaches_its_own_service(mode: Mode) -> None:
-    async with routing(mode, web(ONE)) as (router, _):
+    async with routing(mode, web(ONE)) as (proxy, _):
         with Server(ONE, 8080, "one"):
-            await listening(router)
+            await listening(proxy)
             met = await connecting(IP, 80, talk=True, source=ONE)
             assert met.data.startswith(b"one ")
 
@@ -104,9 +104,9 @@ async def test_a_pod_reaches_its_own_service(mode: Mode) -> None:
 @both
 @in_namespace
 async def test_two_backends_share(mode: Mode) -> None:
-    async with routing(mode, web(ONE, TWO)) as (router, _):
+    async with routing(mode, web(ONE, TWO)) as (proxy, _):
         with Server(ONE, 8080, "one"), Server(TWO, 8080, "two"):
-            await listening(router)
+            await listening(proxy)
             met = Counter([(await connecting(IP, 80, talk=True)).data[:3] for _ in range(60)])
             assert set(met) == {b"one", b"two"}
             assert min(met.values()) >= 10
@@ -117,9 +117,9 @@ async def test_two_backends_share(mode: Mode) -> None:
 async def test_session_affinity_keeps_the_backend(mode: Mode) -> None:
     source = web(ONE, TWO)
     source.put(SERVICES, service("web", IP, sessionAffinity="ClientIP"))
-    async with routing(mode, source) as (router, _):
+    async with routing(mode, source) as (proxy, _):
         with Server(ONE, 8080, "one"), Server(TWO, 8080, "two"):
-            await listening(router)
+            await listening(proxy)
             met = {(await connecting(IP, 80, talk=True)).data[:3] for _ in range(20)}
             assert len(met) == 1
 
@@ -167,20 +167,20 @@ async def test_without_endpoints_it_can_be_dropped_instead(mode: Mode) -> None:
 @in_namespace
 async def test_deleted_service_s_address_is_silent(mode: Mode) -> None:
     source = web(ONE)
-    async with routing(mode, source) as (router, _):
+    async with routing(mode, source) as (proxy, _):
         with Server(ONE, 8080, "one"):
-            await listening(router)
+            await listening(proxy)
             source.drop(SERVICES, "demo", "web")
-            await router.settled()
+            await proxy.settled()
             assert (await connecting(IP, 80, patience=PATIENCE)).result == "timed out"
 
 
 @both
 @in_namespace
 async def test_ports_that_the_service_does_not_have_are_silent(mode: Mode) -> None:
-    async with routing(mode, web(ONE)) as (router, _):
+    async with routing(mode, web(ONE)) as (proxy, _):
         with Server(ONE, 8080, "one"):
-            await listening(router)
+            await listening(proxy)
             assert (await connecting(IP, 81, patience=PATIENCE)).result == "timed out"
 
 
@@ -197,9 +197,9 @@ async def test_each_connection_gets_what_its_backend_gives(mode: Mode) -> None:
     """One backend serves, one is closed, one is gone: no connect succeeds that should not."""
     source = web(ONE, DEAD)
     source.put(SLICES, piece("web", [TWO], ((9999, ""),), suffix="b"))
-    async with routing(mode, source) as (router, _):
+    async with routing(mode, source) as (proxy, _):
         with Server(ONE, 8080, "one"):
-            await listening(router)
+            await listening(proxy)
             met = await asyncio.gather(
                 *(connecting(IP, 80, talk=True, patience=PATIENCE) for _ in range(60))
             )
@@ -211,14 +211,14 @@ async def test_each_connection_gets_what_its_backend_gives(mode: Mode) -> None:
 @both
 @in_namespace
 async def test_killed_backend_refuses_and_its_replacement_serves(mode: Mode) -> None:
-    async with routing(mode, web(ONE)) as (router, _):
+    async with routing(mode, web(ONE)) as (proxy, _):
         with Server(ONE, 8080, "one"):
-            await listening(router)
+            await listening(proxy)
             assert (await connecting(IP, 80)).result == "connected"
-        await listening(router)
+        await listening(proxy)
         assert (await connecting(IP, 80)).result == "refused"
         with Server(ONE, 8080, "new"):
-            await listening(router)
+            await listening(proxy)
             assert (await connecting(IP, 80, talk=True)).data.startswith(b"new ")
 
 
@@ -226,11 +226,11 @@ async def test_killed_backend_refuses_and_its_replacement_serves(mode: Mode) -> 
 @in_namespace
 async def test_changes_take_effect(mode: Mode) -> None:
     source = web()
-    async with routing(mode, source) as (router, _):
+    async with routing(mode, source) as (proxy, _):
         with Server(ONE, 8080, "one"), Server(TWO, 8080, "two"):
             for backends, wanted in (([ONE], b"one"), ([TWO], b"two"), ([], b""), ([ONE], b"one")):
                 source.put(SLICES, piece("web", backends))
-                await router.settled()
+                await proxy.settled()
                 met = await connecting(IP, 80, talk=True, blocking=False)
                 assert met.data[:3] == wanted
                 assert met.result == ("connected" if wanted else "refused")
@@ -240,19 +240,19 @@ async def test_changes_take_effect(mode: Mode) -> None:
 @in_namespace
 async def test_established_connections_outlive_endpoints_and_service(mode: Mode) -> None:
     source = web(ONE)
-    async with routing(mode, source) as (router, _):
+    async with routing(mode, source) as (proxy, _):
         with Server(ONE, 8080, "one"):
-            await listening(router)
+            await listening(proxy)
             loop = asyncio.get_running_loop()
             with socket.socket() as client:
                 client.setblocking(False)
                 await loop.sock_connect(client, (IP, 80))
                 await loop.sock_sendall(client, b"a")
                 source.put(SLICES, piece("web", []))
-                await router.settled()
+                await proxy.settled()
                 await loop.sock_sendall(client, b"b")
                 source.drop(SERVICES, "demo", "web")
-                await router.settled()
+                await proxy.settled()
                 await loop.sock_sendall(client, b"c")
                 client.shutdown(socket.SHUT_WR)
                 data = b""
@@ -265,10 +265,10 @@ async def test_established_connections_outlive_endpoints_and_service(mode: Mode)
 @both
 @in_namespace
 async def test_established_connection_ends_with_its_backend(mode: Mode) -> None:
-    async with routing(mode, web(ONE)) as (router, _):
+    async with routing(mode, web(ONE)) as (proxy, _):
         loop = asyncio.get_running_loop()
         with Server(ONE, 8080, "one") as server, socket.socket() as client:
-            await listening(router)
+            await listening(proxy)
             client.setblocking(False)
             await loop.sock_connect(client, (IP, 80))
             await loop.sock_sendall(client, b"a")
@@ -282,9 +282,9 @@ async def test_established_connection_ends_with_its_backend(mode: Mode) -> None:
 @in_namespace
 async def test_large_transfers_are_whole_in_both_directions(mode: Mode) -> None:
     """More than any socket buffer holds: back pressure works, half-close comes last."""
-    async with routing(mode, web(ONE)) as (router, _):
+    async with routing(mode, web(ONE)) as (proxy, _):
         with Server(ONE, 8080, "one"):
-            await listening(router)
+            await listening(proxy)
             reader, writer = await asyncio.open_connection(IP, 80)
             sent = bytes(range(256)) * 24 * 1024
             writer.write(sent)
@@ -317,13 +317,13 @@ async def test_nothing_is_left_after_the_end(mode: Mode) -> None:
 @both
 @in_namespace
 async def test_hidden_services_are_routed_and_forgotten(mode: Mode) -> None:
-    async with routing(mode, FakeSource()) as (router, _):
+    async with routing(mode, FakeSource()) as (proxy, _):
         with Server(ONE, 8080, "one"):
-            router.hide([service("secret", IP)], [piece("secret", [ONE])])
-            await router.settled()
+            proxy.hide([service("secret", IP)], [piece("secret", [ONE])])
+            await proxy.settled()
             assert (await connecting(IP, 80)).result == "connected"
-            router.hide([], [])
-            await router.settled()
+            proxy.hide([], [])
+            await proxy.settled()
             assert (await connecting(IP, 80, patience=PATIENCE)).result == "timed out"
 
 
@@ -351,8 +351,8 @@ async def test_udp_is_routed_by_nft() -> None:
 async def test_the_forwarder_says_what_it_does_not_route() -> None:
     source = web(ONE)
     source.objects[SERVICES]["demo", "web"]["spec"]["ports"][0]["protocol"] = "UDP"
-    async with routing("forwarder", source) as (router, _):
-        facts = router.facts()
+    async with routing("forwarder", source) as (proxy, _):
+        facts = proxy.facts()
         assert facts["mode"] == "forwarder"
         assert facts["unrouted"] == ["demo/web:80 UDP"]
         assert facts["nft"] is None
@@ -360,8 +360,8 @@ async def test_the_forwarder_says_what_it_does_not_route() -> None:
 
 @in_namespace
 async def test_facts_name_nft() -> None:
-    async with routing("nft", FakeSource()) as (router, _):
-        facts = router.facts()
+    async with routing("nft", FakeSource()) as (proxy, _):
+        facts = proxy.facts()
         assert facts["mode"] == "nft"
         assert facts["failure"] == ""
         assert facts["nft"]["version"].startswith("nftables")
@@ -372,12 +372,12 @@ async def test_facts_name_nft() -> None:
 async def test_auto_falls_back_and_says_why() -> None:
     addresses = ClusterAddresses()
     addresses.prepare()
-    router = Router(FakeSource(), addresses=addresses, nft="/nonexistent/nft")
-    await router.start()
-    facts = router.facts()
+    proxy = ServiceProxy(FakeSource(), addresses=addresses, nft="/nonexistent/nft")
+    await proxy.start()
+    facts = proxy.facts()
     assert facts["mode"] == "forwarder"
     assert "/nonexistent/nft" in facts["why"]
-    await router.stop()
+    await proxy.stop()
 
 
 @in_namespace
@@ -388,15 +388,15 @@ async def test_nft_that_lies_is_not_used(tmp_path: Path) -> None:
     lie.chmod(0o755)
     addresses = ClusterAddresses()
     addresses.prepare()
-    router = Router(FakeSource(), addresses=addresses, mode="nft", nft=str(lie))
-    with pytest.raises(RoutingError, match="should be connected"):
-        await router.start()
+    proxy = ServiceProxy(FakeSource(), addresses=addresses, mode="nft", nft=str(lie))
+    with pytest.raises(ProxyError, match="should be connected"):
+        await proxy.start()
 
 
 @in_namespace
 async def test_failure_to_apply_is_told_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     source = web()
-    async with routing("nft", source) as (router, _):
+    async with routing("nft", source) as (proxy, _):
         real = Nft._run
         broken = True
 
@@ -405,11 +405,11 @@ async def test_failure_to_apply_is_told_and_tried_again(monkeypatch: pytest.Monk
 
         monkeypatch.setattr(Nft, "_run", run)
         source.put(SLICES, piece("web", [ONE]))
-        with pytest.raises(RoutingError, match="syntax error"):
-            await router.settled()
-        assert "syntax error" in router.facts()["failure"]
+        with pytest.raises(ProxyError, match="syntax error"):
+            await proxy.settled()
+        assert "syntax error" in proxy.facts()["failure"]
         broken = False
-        while router.facts()["failure"]:
+        while proxy.facts()["failure"]:
             await asyncio.sleep(0.01)
         with Server(ONE, 8080, "one"):
             assert (await connecting(IP, 80)).result == "connected"
@@ -419,14 +419,14 @@ async def test_failure_to_apply_is_told_and_tried_again(monkeypatch: pytest.Monk
 def test_unknown_options_name_what_is_allowed(option: str, value: str) -> None:
     addresses = ClusterAddresses()
     with pytest.raises(ValueError, match=f"{option}: '{value}' is not one of"):
-        Router(FakeSource(), addresses=addresses, **{option: value})  # type: ignore[arg-type]
+        ServiceProxy(FakeSource(), addresses=addresses, **{option: value})  # type: ignore[arg-type]
     addresses.close()
 
 
-async def listening(router: Router) -> None:
-    """Let the router see who listens now (the forwarder looks again with each table)."""
-    router.hide([], [])
-    await router.settled()
+async def listening(proxy: ServiceProxy) -> None:
+    """Let the proxy see who listens now (the forwarder looks again with each table)."""
+    proxy.hide([], [])
+    await proxy.settled()
 
 
 def test_leaving_pod_keeps_serving() -> None:
@@ -434,6 +434,6 @@ def test_leaving_pod_keeps_serving() -> None:
     leaving = endpoint(ONE, ready=False, serving=True, terminating=True)
     source = web(leaving)
     addresses = ClusterAddresses()
-    router = Router(source, addresses=addresses)
-    assert [route.action for route in router.table().values()] == ["forward"]
+    proxy = ServiceProxy(source, addresses=addresses)
+    assert [route.action for route in proxy.table().values()] == ["forward"]
     addresses.close()
