@@ -38,9 +38,9 @@ from pytest_sremut.errors import (
     UsageError,
 )
 from pytest_sremut.evidence.attempt import AppendStream, Attempt
-from pytest_sremut.ground.durable.scrub import scrub_text
+from pytest_sremut.ground.durable.text_redaction import redact_text
 from pytest_sremut.ground.durable.uninterrupted import uninterrupted
-from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.oracle_port import Reading
 from pytest_sremut.study.verdict import (
     Outcome,
     Registration,
@@ -49,7 +49,7 @@ from pytest_sremut.study.verdict import (
 
 if TYPE_CHECKING:
     from pytest_sremut.cluster.port import Cluster, ClusterIdentity
-    from pytest_sremut.contract.port import ContractReading
+    from pytest_sremut.contract.contract_port import ContractReading
     from pytest_sremut.engine.clock import Clock
     from pytest_sremut.study.model import Protocol, Run, Study
 
@@ -375,7 +375,7 @@ class Driver:
         """End the attempt for a reason; restore first where something was mutated."""
         outcome, reason = outcome_of(error), told(error)
         if not isinstance(error, SremutError | KeyboardInterrupt):
-            self._facts["traceback"] = scrub_text("".join(traceback.format_exception(error)))
+            self._facts["traceback"] = redact_text("".join(traceback.format_exception(error)))
         if self._phase in FINAL:
             # Everything was put back. Either the record was closed before the interrupt, and
             # stands, or it could not be kept, and whoever reads the evidence sees that it died.

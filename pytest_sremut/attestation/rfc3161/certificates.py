@@ -30,6 +30,7 @@ __all__ = [
     "issued",
     "load",
     "load_many",
+    "pem",
     "same_name",
 ]
 
@@ -113,6 +114,11 @@ def load_many(data: bytes) -> tuple[Certificate, ...]:
     except ValueError as error:
         raise CertificateError(f"neither a DER nor a PEM certificate: {error}") from error
     return tuple(load(certificate.public_bytes(Encoding.DER)) for certificate in found)
+
+
+def pem(data: bytes) -> bytes:
+    """One DER certificate as PEM. Raises ValueError for what is none."""
+    return x509.load_der_x509_certificate(data).public_bytes(Encoding.PEM)
 
 
 def _facts(data: bytes, certificate: x509.Certificate) -> Certificate:

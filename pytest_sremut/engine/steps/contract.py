@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_sremut.cluster.port import ExecResult, Failed, ObjectRef
 from pytest_sremut.cluster.waiting import Objects, WaitTimeoutError, object_gone, wait_for
+from pytest_sremut.contract.contract_port import ContractReading
 from pytest_sremut.contract.evaluate import evaluate
-from pytest_sremut.contract.port import ContractReading
 from pytest_sremut.engine.guard import Captured, OperationKind, captured
 from pytest_sremut.engine.images import image_of
 from pytest_sremut.engine.labels import ROLE_LABEL
@@ -72,7 +72,7 @@ def _polled(ctx: RunContext) -> frozenset[str]:
 
 
 class _Port:
-    """Implements `contract.port.ContractPort` for one state of one run."""
+    """Implements `contract.contract_port.ContractPort` for one state of one run."""
 
     def __init__(self, ctx: RunContext, notes: StateNotes) -> None:
         self._ctx = ctx
