@@ -433,7 +433,7 @@ class Bench:
         assert isinstance(listing, Listing), listing
         return listing.resource_version
 
-    def _check(
+    def _check(  # noqa: C901  # each finding is one question asked of a killed run
         self, result: Result, evidence: Path, before: dict[str, str], version: str, directory: Path
     ) -> None:
         problems = result.problems

@@ -28,7 +28,7 @@ from pytest_sremut.cluster.port import (
 from pytest_sremut.cluster.resources import READ_ONLY, RESOURCES, collection_path, object_path
 from pytest_sremut.cluster.transport import Answer, NoAnswerError, Transport
 from pytest_sremut.errors import ClusterUnavailableError
-from pytest_sremut.ground.durable.scrub import scrub_text
+from pytest_sremut.ground.durable.text_redaction import redact_text
 
 __all__ = ["KubeClient", "load"]
 
@@ -62,7 +62,7 @@ class KubeClient:
     @property
     def server(self) -> str:
         """Base address of the API server, to be shown: credentials in it are left out."""
-        return scrub_text(self._transport.server)
+        return redact_text(self._transport.server)
 
     def close(self) -> None:
         """Close every kept connection."""
@@ -172,7 +172,7 @@ class KubeClient:
         """Run a command in the pod's default container."""
         result = run_in_pod(self._transport, namespace, pod, argv, timeout=timeout)
         if isinstance(result, Failed):
-            return replace(result, message=scrub_text(result.message))
+            return replace(result, message=redact_text(result.message))
         return result
 
     def version(self) -> Mapping[str, Any] | Failed:

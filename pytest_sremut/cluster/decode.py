@@ -15,7 +15,7 @@ from pytest_sremut.cluster.resources import RESOURCES
 from pytest_sremut.cluster.shapes import misfit
 from pytest_sremut.cluster.transport import Answer, NoAnswer
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError
-from pytest_sremut.ground.durable.scrub import scrub_text
+from pytest_sremut.ground.durable.text_redaction import redact_text
 
 __all__ = [
     "MalformedError",
@@ -128,7 +128,7 @@ def decode_event(line: bytes, kind: Kind, what: str) -> WatchEvent:
     code = body.get("code")
     status = code if isinstance(code, int) else 0
     reason = str(body.get("reason") or "")
-    message = f"{what}: ended: {scrub_text(str(body.get('message') or reason or status))}"
+    message = f"{what}: ended: {redact_text(str(body.get('message') or reason or status))}"
     if status == 410:
         raise ClusterError(message, status=410, reason="Expired")
     raise ClusterUnavailableError(message, status=status, reason=reason)
@@ -164,7 +164,7 @@ def failure(answer: Answer | NoAnswer, what: str) -> Failed:
         what=what,
         status=answer.status,
         reason=str(status.get("reason") or ""),
-        message=scrub_text(str(status.get("message") or f"HTTP {answer.status}")),
+        message=redact_text(str(status.get("message") or f"HTTP {answer.status}")),
     )
 
 
@@ -276,5 +276,5 @@ def _excerpt(body: bytes) -> str:
     rule says what of it may be told."""
     if body.lstrip()[:1] in (b"{", b"["):
         return f"{len(body)} bytes that begin as JSON"
-    text = scrub_text(body[: 4 * _EXCERPT].decode("utf-8", "replace"))
+    text = redact_text(body[: 4 * _EXCERPT].decode("utf-8", "replace"))
     return repr(text[:_EXCERPT] + ("..." if len(text) > _EXCERPT else ""))

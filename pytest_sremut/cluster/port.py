@@ -258,7 +258,7 @@ class LogSource(Protocol):
     """A cluster whose own logs can explain why a run went wrong."""
 
     def export_logs(self, into: Path) -> None:
-        """Keep them in a new directory below `into`, scrubbed. Logs that cannot be had are no
+        """Keep them in a new directory below `into`, redacted. Logs that cannot be had are no
         error."""
         ...
 

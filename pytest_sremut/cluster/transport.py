@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from pytest_sremut.errors import UsageError
-from pytest_sremut.ground.durable.scrub import protect, scrub_text
+from pytest_sremut.ground.durable.text_redaction import protect, redact_text
 
 if TYPE_CHECKING:
     import urllib3
@@ -99,7 +99,7 @@ class Transport:
             )
         except (ConfigException, OSError, ValueError, TypeError, yaml.YAMLError) as error:
             # A YAML error quotes the line that it does not like.
-            cause = scrub_text(" ".join(str(error).split())) or type(error).__name__
+            cause = redact_text(" ".join(str(error).split())) or type(error).__name__
             raise UsageError(f"kubeconfig {kubeconfig}, context {context!r}: {cause}") from error
         return cls(configuration)
 
@@ -283,7 +283,7 @@ def _name(error: BaseException) -> NoAnswer:
     from urllib3 import exceptions
 
     chain = list(_causes(error))
-    message = scrub_text(" ".join(str(chain[-1]).split())) or type(chain[-1]).__name__
+    message = redact_text(" ".join(str(chain[-1]).split())) or type(chain[-1]).__name__
     kinds: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
         ("Refused", (ConnectionRefusedError,)),
         ("TLS", (exceptions.SSLError,)),

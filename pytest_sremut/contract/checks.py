@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from pytest_sremut.cluster.port import Absent, Failed, Kind, ObjectRef
+from pytest_sremut.contract.contract_port import ContractPort
 from pytest_sremut.contract.observations import (
     Backends,
     Body,
@@ -22,7 +23,6 @@ from pytest_sremut.contract.observations import (
     eligible_endpoints,
     routing_lacks,
 )
-from pytest_sremut.contract.port import ContractPort
 from pytest_sremut.contract.probes import exec_facts, lookup_answers, tool_trouble
 from pytest_sremut.errors import HarnessError
 from pytest_sremut.study.names import Check

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from pytest_sremut.cluster.port import ObjectRef
 from pytest_sremut.contract.checks import LOOKS, Look, Snapshot, UnreadError
+from pytest_sremut.contract.contract_port import ContractPort, ContractReading, InvariantResult
 from pytest_sremut.contract.observations import Body, is_ready
-from pytest_sremut.contract.port import ContractPort, ContractReading, InvariantResult
 from pytest_sremut.errors import ClusterUnavailableError, HarnessError
 from pytest_sremut.study.model import Contract, Invariant
 from pytest_sremut.study.names import Check

@@ -28,7 +28,7 @@ from pytest_sremut.engine.steps.restore import abandoned_probes, patiently, rest
 from pytest_sremut.engine.stops import RunStoppedError, outcome_of, told, without_outcome
 from pytest_sremut.engine.transitions import FINAL, MUTATED, STANDSTILL, Phase, check_transition
 from pytest_sremut.errors import EvidenceError, SremutError, UsageError
-from pytest_sremut.ground.durable.scrub import scrub_text
+from pytest_sremut.ground.durable.text_redaction import redact_text
 from pytest_sremut.ground.durable.uninterrupted import uninterrupted
 from pytest_sremut.study.verdict import Outcome, Registration, State
 
@@ -312,7 +312,7 @@ class Driver:
         """End the attempt for a reason; restore first where something was mutated."""
         outcome, reason = outcome_of(error), told(error)
         if not isinstance(error, SremutError | KeyboardInterrupt):
-            self._facts["traceback"] = scrub_text("".join(traceback.format_exception(error)))
+            self._facts["traceback"] = redact_text("".join(traceback.format_exception(error)))
         if self._phase in FINAL:
             # Everything was put back. Either the record was closed before the interrupt and is
             # valid, or it could not be kept, and whoever reads the evidence sees that it died.

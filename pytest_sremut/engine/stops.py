@@ -10,7 +10,7 @@ from pytest_sremut.errors import (
     InputError,
     SremutError,
 )
-from pytest_sremut.ground.durable.scrub import scrub_text
+from pytest_sremut.ground.durable.text_redaction import redact_text
 from pytest_sremut.study.verdict import Outcome
 
 __all__ = ["RunStoppedError", "outcome_of", "told", "without_outcome"]
@@ -50,7 +50,7 @@ def outcome_of(error: BaseException) -> Outcome:
 
 def told(error: BaseException) -> str:
     """What went wrong, in words for a reason: our own errors are sentences already."""
-    text = scrub_text(str(error))
+    text = redact_text(str(error))
     if isinstance(error, SremutError):
         return text
     if isinstance(error, KeyboardInterrupt):

@@ -2,7 +2,7 @@
 
 Never kept: Secret values, tokens, environment values that come from a Secret or look secret or
 generated, commands and arguments, probe headers, `managedFields`, last-applied configurations. Of a
-kind that is not listed only its identity is kept. Texts that are kept are scrubbed of credentials.
+kind that is not listed only its identity is kept. Credentials in texts that are kept are redacted.
 `redact_value` does this for whatever a grader returned.
 """
 
@@ -12,16 +12,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pytest_sremut.ground.durable.scrub import (
+from pytest_sremut.ground.durable.text_redaction import (
     REDACTED,
     looks_random,
     looks_secret,
-    scrub_bytes,
-    scrub_text,
-    scrub_value,
+    redact_bytes,
+    redact_json,
+    redact_text,
 )
 
-__all__ = ["KINDS", "REDACTED", "redact", "redact_value", "scrub_bytes", "scrub_text"]
+__all__ = ["KINDS", "REDACTED", "redact", "redact_bytes", "redact_text", "redact_value"]
 
 Rule = Callable[[Any], Any]
 
@@ -42,8 +42,8 @@ def redact(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def redact_value(value: Any) -> Any:
-    """A fresh JSON value: objects of a cluster in it reduced as ours are, all else scrubbed."""
-    return scrub_value(value, reduce=_reduced)
+    """A fresh JSON value: objects of a cluster in it reduced as ours are, all else redacted."""
+    return redact_json(value, reduce=_reduced)
 
 
 def _reduced(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -56,9 +56,9 @@ def _reduced(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _keep(value: Any) -> Any:
-    """Scalars, and whatever they are nested in; every text scrubbed."""
+    """Scalars, and whatever they are nested in; every text redacted."""
     if isinstance(value, str):
-        return scrub_text(value)
+        return redact_text(value)
     if isinstance(value, Mapping):
         return {str(key): _keep(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -89,7 +89,7 @@ def _annotations(allowed: Callable[[str], bool]) -> Rule:
         if not isinstance(value, Mapping):
             return {}
         return {
-            key: scrub_text(item) if not looks_secret(key) else REDACTED
+            key: redact_text(item) if not looks_secret(key) else REDACTED
             for key, item in value.items()
             if isinstance(key, str) and isinstance(item, str) and allowed(key)
         }
@@ -157,7 +157,7 @@ def _variable(item: Mapping[str, Any]) -> dict[str, Any]:
     if "value" in item:
         text = item["value"]
         secret = not isinstance(text, str) or looks_secret(name) or looks_random(text)
-        kept["value"] = REDACTED if secret else scrub_text(text)
+        kept["value"] = REDACTED if secret else redact_text(text)
     return kept
 
 

@@ -27,7 +27,7 @@ from pytest_sremut.evidence.identity import AttemptIdentity, boot_id
 from pytest_sremut.evidence.rawref import RawRef, is_safe_name
 from pytest_sremut.ground.durable.atomic import TEMPORARY, make_directory, reason_of, write_new
 from pytest_sremut.ground.durable.clock import Clock, SystemClock, rfc3339
-from pytest_sremut.ground.durable.scrub import protect, secrets_of
+from pytest_sremut.ground.durable.text_redaction import protect, secrets_of
 from pytest_sremut.ground.formats.canonical import CanonicalError, canonical_json, sha256
 from pytest_sremut.study.verdict import Outcome, Registration
 
@@ -86,7 +86,7 @@ class EvidenceRoot:
     @classmethod
     def open(cls, directory: Path, *, clock: Clock | None = None) -> EvidenceRoot:
         """Create the directory where it is missing, and prove that it can be written. From then on
-        no text that is scrubbed holds the secrets of this process's environment.
+        no text that is redacted holds the secrets of this process's environment.
 
         Raises:
             EvidenceError: It cannot: read-only, full, no permission, no directory.

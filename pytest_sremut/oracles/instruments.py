@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol
 from pytest_sremut.cluster.port import KubeApi
 from pytest_sremut.errors import HarnessError
 from pytest_sremut.oracles.isolated import Isolated
+from pytest_sremut.oracles.oracle_port import Reading
 from pytest_sremut.oracles.perform import TimeLimitError, perform
-from pytest_sremut.oracles.port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
 
 __all__ = ["InProcess", "Instrument", "Isolated"]

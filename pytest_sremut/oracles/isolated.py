@@ -16,7 +16,7 @@ from typing import Any
 import pytest_sremut
 from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
 from pytest_sremut.oracles import registry
-from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.oracle_port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.oracles.warm import ENVIRONMENT, WarmWorker, allowed_environment
 

@@ -21,7 +21,7 @@ from pytest_sremut.cluster.port import KubeApi
 from pytest_sremut.errors import GuardRefusedError, UsageError
 from pytest_sremut.oracles import registry
 from pytest_sremut.oracles.context import GraderContext, identity_guard
-from pytest_sremut.oracles.port import (
+from pytest_sremut.oracles.oracle_port import (
     Raised,
     Reading,
     json_ready,

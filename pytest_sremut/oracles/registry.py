@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pytest_sremut.errors import UsageError
 from pytest_sremut.oracles.context import GraderContext
-from pytest_sremut.oracles.port import Oracle
+from pytest_sremut.oracles.oracle_port import Oracle
 from pytest_sremut.oracles.reference.all_of import AllOf
 from pytest_sremut.oracles.reference.pods_and_deployments import PodsAndDeployments
 from pytest_sremut.oracles.reference.service_endpoints import ServiceEndpoints

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
 from pytest_sremut.oracles import framing
-from pytest_sremut.oracles.port import Raised, Reading
+from pytest_sremut.oracles.oracle_port import Raised, Reading
 from pytest_sremut.oracles.process import Ended, adopt_orphans, run_forked
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.study.verdict import Verdict

@@ -18,6 +18,7 @@ from pytest_sremut.study.benchmarks import benchmark_pins, check_declared, check
 from pytest_sremut.study.contracts import load_contract
 from pytest_sremut.study.manifests import load_manifests
 from pytest_sremut.study.model import Mutant, MutantRegistry, OracleSpec, Study, Target
+from pytest_sremut.study.mutant_registry import load_registry
 from pytest_sremut.study.names import (
     ALL_OF,
     APPLICATIONS,
@@ -29,7 +30,6 @@ from pytest_sremut.study.names import (
 )
 from pytest_sremut.study.predictions import load_predictions
 from pytest_sremut.study.profiles import protocols
-from pytest_sremut.study.registry import load_registry
 from pytest_sremut.study.verdict import State
 
 __all__ = ["load_study"]

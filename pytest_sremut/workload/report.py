@@ -264,24 +264,13 @@ class _Reader:
             current = self._current(source)
         elif (opened := self._open.get(source)) is None:
             return False
-        elif (match := _FAILURES.fullmatch(text)) is not None:
-            current = opened
-            current.failures.append(int(match[1]))
-        elif (match := _SOCKETS.fullmatch(text)) is not None:
-            current = opened
-            connect, read, write, timeout = map(int, match.groups())
-            current.sockets = SocketErrors(connect=connect, read=read, write=write, timeout=timeout)
-        elif (match := _LATENCY.fullmatch(text)) is not None:
-            current = opened
-            current.latency = _latency(match[1], current.findings)
-        elif (match := _RATE.fullmatch(text)) is not None:
-            current = opened
-            current.rate = float(match[1]) if _NUMBER.fullmatch(match[1]) else None
         elif _END.fullmatch(text) is not None:
             current = opened
             current.end, current.ended, current.reporting = stamp, True, True
             self._close(source, interrupted=False)
             return True
+        elif _detail(opened, text):
+            current = opened
         else:
             return False
         current.reporting = True
@@ -291,6 +280,22 @@ class _Reader:
         current = self._open.pop(source, None)
         if current is not None:
             self._done.append((current.order, _judge(current, interrupted=interrupted)))
+
+
+def _detail(current: _Open, text: str) -> bool:
+    """Takes in a line that only a report has that has begun; False if it is none."""
+    if (match := _FAILURES.fullmatch(text)) is not None:
+        current.failures.append(int(match[1]))
+    elif (match := _SOCKETS.fullmatch(text)) is not None:
+        connect, read, write, timeout = map(int, match.groups())
+        current.sockets = SocketErrors(connect=connect, read=read, write=write, timeout=timeout)
+    elif (match := _LATENCY.fullmatch(text)) is not None:
+        current.latency = _latency(match[1], current.findings)
+    elif (match := _RATE.fullmatch(text)) is not None:
+        current.rate = float(match[1]) if _NUMBER.fullmatch(match[1]) else None
+    else:
+        return False
+    return True
 
 
 def _parts(line: str) -> tuple[str, datetime | None, str]:

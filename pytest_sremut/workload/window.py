@@ -59,15 +59,6 @@ class Window:
         return 100 * self.failures / self.requests if self.requests else None
 
     @property
-    def socket_error_percent(self) -> float | None:
-        """Socket errors in percent of all that was tried; None if nothing was.
-
-        Indicative for wrk2, which counts a timeout per connection and tick.
-        """
-        tried = self.requests + self.socket_errors
-        return 100 * self.socket_errors / tried if tried else None
-
-    @property
     def successes_per_round(self) -> float | None:
         """None without a usable round."""
         return self.successes / len(self.usable) if self.usable else None

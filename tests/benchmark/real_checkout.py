@@ -17,7 +17,7 @@ from pytest_sremut.cluster.port import Cluster
 from pytest_sremut.oracles.benchmark.checkout import Checkout
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.benchmark.layout import SREGYM
-from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.oracle_port import Reading
 from pytest_sremut.oracles.request import OracleNode, ReadingRequest
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import BenchmarkPins, OracleSpec, Study, Target

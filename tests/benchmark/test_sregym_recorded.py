@@ -30,7 +30,7 @@ from real_checkout import (
 from recorded_states import RECORDED, RecordedState
 
 from pytest_sremut.cluster.embedded import EmbeddedBackend
-from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.oracle_port import Reading
 
 FOLDER = "operators-v1.36.2"
 STATES = sorted(

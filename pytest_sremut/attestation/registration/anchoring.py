@@ -20,7 +20,7 @@ from pytest_sremut.attestation.errors import (
 )
 from pytest_sremut.attestation.registration.stamped import make_stamp
 from pytest_sremut.attestation.rfc3161 import certificates
-from pytest_sremut.attestation.rfc3161.port import Authority
+from pytest_sremut.attestation.rfc3161.authority_port import Authority
 from pytest_sremut.attestation.rfc3161.trust import SELF_ISSUED, PinnedRoot, TrustStore
 from pytest_sremut.attestation.rfc3161.verify import verify
 from pytest_sremut.evidence.seal.anchor import Anchored, AnchorState, StampCheck

@@ -42,7 +42,7 @@ from pytest_sremut.attestation.registration.manifest import (
 from pytest_sremut.attestation.registration.order import Step, require_order
 from pytest_sremut.attestation.registration.pins import add_pin, trust_of
 from pytest_sremut.attestation.registration.stamped import make_stamp, root_file, verify_stamp
-from pytest_sremut.attestation.rfc3161.port import Authority
+from pytest_sremut.attestation.rfc3161.authority_port import Authority
 from pytest_sremut.attestation.rfc3161.trust import TRUST_FILE, TrustStore
 from pytest_sremut.attestation.rfc3161.verify import VerifiedToken
 from pytest_sremut.ground.durable.atomic import (

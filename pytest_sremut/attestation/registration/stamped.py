@@ -13,12 +13,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-
 from pytest_sremut.attestation.registration.manifest import read_file
 from pytest_sremut.attestation.rfc3161 import certificates
-from pytest_sremut.attestation.rfc3161.port import Authority
+from pytest_sremut.attestation.rfc3161.authority_port import Authority
 from pytest_sremut.attestation.rfc3161.request import build_query
 from pytest_sremut.attestation.rfc3161.trust import TrustStore
 from pytest_sremut.attestation.rfc3161.verify import VerifiedToken, verify
@@ -64,10 +61,12 @@ def make_stamp(
     files = {
         f"{stem}.{_QUERY}": query,
         f"{stem}.{_REPLY}": reply,
-        f"{stem}.{_ROOT}": _pem(token.chain[-1]),
+        f"{stem}.{_ROOT}": certificates.pem(token.chain[-1]),
     }
     if not token.complete:
-        files[f"{stem}.{_UNTRUSTED}"] = b"".join(map(_pem, token.chain[:-1] or token.chain))
+        files[f"{stem}.{_UNTRUSTED}"] = b"".join(
+            map(certificates.pem, token.chain[:-1] or token.chain)
+        )
     return token, files
 
 
@@ -123,7 +122,3 @@ def _at_hand(file: Path) -> tuple[certificates.Certificate, ...]:
     with suppress(OSError, certificates.CertificateError):
         return certificates.load_many(file.read_bytes())
     return ()
-
-
-def _pem(data: bytes) -> bytes:
-    return x509.load_der_x509_certificate(data).public_bytes(Encoding.PEM)

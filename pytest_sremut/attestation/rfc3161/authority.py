@@ -21,7 +21,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding
 
 from pytest_sremut.attestation.errors import MisuseError, NotATimestampError
-from pytest_sremut.attestation.rfc3161 import certificates, der
+from pytest_sremut.attestation.rfc3161 import certificates
+from pytest_sremut.attestation.rfc3161.ber import emit
 from pytest_sremut.attestation.rfc3161.identity import Identity, KeyKind, new_identity
 from pytest_sremut.attestation.rfc3161.request import HASH_ALGORITHMS, Query, parse_query
 from pytest_sremut.attestation.rfc3161.trust import SELF_ISSUED, PinnedRoot
@@ -37,6 +38,7 @@ RESOLUTION = timedelta(milliseconds=1)
 
 _DAY = timedelta(days=1)
 _SERIAL_BITS = 64
+_OCTET_STRING, _SEQUENCE, _SET, _CONTEXT_0 = 0x04, 0x30, 0x31, 0xA0  # identifier octets
 _HASHES: dict[str, hashes.HashAlgorithm] = {
     "sha256": hashes.SHA256(),
     "sha384": hashes.SHA384(),
@@ -231,21 +233,21 @@ def assemble_token(
     )
     # Put together here, so that content and certificates go in byte for byte: asn1crypto would
     # read them and write them anew.
-    content_octets = der.encode(0xA0, der.encode(der.OCTET_STRING, content))
+    content_octets = emit(_CONTEXT_0, emit(_OCTET_STRING, content))
     parts = (
         _dumped(cms.CMSVersion("v3")),
         _dumped(cms.DigestAlgorithms([{"algorithm": digest}])),
-        der.encode(der.SEQUENCE, _dumped(cms.ContentType("tst_info")) + content_octets),
-        der.encode(0xA0, b"".join(embedded)) if embedded else b"",
-        der.encode(der.SET, _dumped(signer_info)),
+        emit(_SEQUENCE, _dumped(cms.ContentType("tst_info")) + content_octets),
+        emit(_CONTEXT_0, b"".join(embedded)) if embedded else b"",
+        emit(_SET, _dumped(signer_info)),
     )
-    signed_data = der.encode(0xA0, der.encode(der.SEQUENCE, b"".join(parts)))
-    return der.encode(der.SEQUENCE, _dumped(cms.ContentType("signed_data")) + signed_data)
+    signed_data = emit(_CONTEXT_0, emit(_SEQUENCE, b"".join(parts)))
+    return emit(_SEQUENCE, _dumped(cms.ContentType("signed_data")) + signed_data)
 
 
 def assemble_reply(token: bytes) -> bytes:
     """A granted reply around a token, DER."""
-    return der.encode(der.SEQUENCE, _dumped(tsp.PKIStatusInfo({"status": "granted"})) + token)
+    return emit(_SEQUENCE, _dumped(tsp.PKIStatusInfo({"status": "granted"})) + token)
 
 
 def _dumped(value: Any) -> bytes:
@@ -281,7 +283,7 @@ def _sign(identity: Identity, data: bytes, digest: str) -> tuple[str, bytes]:
 def _rejection(reason: str, text: str) -> bytes:
     status = {"status": "rejection", "status_string": [text], "fail_info": {reason}}
     # asn1crypto's TimeStampResp cannot be without a token, so the outer sequence is written here.
-    return der.encode(der.SEQUENCE, _dumped(tsp.PKIStatusInfo(status)))
+    return emit(_SEQUENCE, _dumped(tsp.PKIStatusInfo(status)))
 
 
 def _milliseconds(when: datetime) -> datetime:

@@ -15,12 +15,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from pytest_sremut.attestation.rfc3161 import der
+from pytest_sremut.attestation.rfc3161.structures import UNREADABLE, Name, each, oid, read
 
 __all__ = [
     "Certificate",
@@ -29,6 +30,7 @@ __all__ = [
     "issued",
     "load",
     "load_many",
+    "pem",
     "same_name",
 ]
 
@@ -112,6 +114,11 @@ def load_many(data: bytes) -> tuple[Certificate, ...]:
     except ValueError as error:
         raise CertificateError(f"neither a DER nor a PEM certificate: {error}") from error
     return tuple(load(certificate.public_bytes(Encoding.DER)) for certificate in found)
+
+
+def pem(data: bytes) -> bytes:
+    """One DER certificate as PEM. Raises ValueError for what is none."""
+    return x509.load_der_x509_certificate(data).public_bytes(Encoding.PEM)
 
 
 def _facts(data: bytes, certificate: x509.Certificate) -> Certificate:
@@ -247,20 +254,17 @@ def same_name(left: bytes, right: bytes) -> bool:
         return True
     try:
         return _canonical(left) == _canonical(right)
-    except der.DerError:
+    except UNREADABLE:
         return False
 
 
 def _canonical(name: bytes) -> list[frozenset[tuple[str, str]]]:
     return [
-        frozenset(_attribute(attribute) for attribute in der.children(relative))
-        for relative in der.children(der.only(name, der.SEQUENCE))
+        frozenset(_attribute(attribute) for attribute in each(relative))
+        for relative in each(read(Name, name))
     ]
 
 
-def _attribute(element: der.Element) -> tuple[str, str]:
-    parts = der.children(element)
-    if len(parts) != 2:
-        raise der.DerError("an attribute of a name that is none")
-    text = parts[1].contents.decode("utf-8", "backslashreplace")
-    return der.oid(parts[0]), " ".join(text.split()).casefold()
+def _attribute(attribute: Any) -> tuple[str, str]:
+    text = attribute["value"].contents.decode("utf-8", "backslashreplace")
+    return oid(attribute["type"]), " ".join(text.split()).casefold()

@@ -8,11 +8,24 @@ What is no timestamp at all (HTML, base64, nothing, a cut-off file) is called th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from asn1crypto import core
 
 from pytest_sremut.attestation.errors import NotATimestampError, RejectedByAuthorityError
-from pytest_sremut.attestation.rfc3161 import der
+from pytest_sremut.attestation.rfc3161.ber import DerError, der_or_ber, elements
+from pytest_sremut.attestation.rfc3161.structures import (
+    UNREADABLE,
+    Raw,
+    Response,
+    each,
+    exact,
+    integer,
+    oid,
+    read,
+    reason,
+)
 
 __all__ = ["MAX_REPLY", "Reply", "parse", "parse_granted"]
 
@@ -40,6 +53,7 @@ _FAILURES = {
     25: "systemFailure",
 }
 _SIGNED_DATA = "1.2.840.113549.1.7.2"
+_OID, _SEQUENCE, _CONTEXT_0 = 0x06, 0x30, 0xA0  # identifier octets
 _BASE64 = re.compile(rb"[A-Za-z0-9+/=\s_-]+\Z")
 _SHOWN = 60  # bytes of a foreign body that a message quotes
 
@@ -90,44 +104,35 @@ def parse(data: bytes) -> Reply:
         NotATimestampError: The bytes are no timestamp reply and no token.
     """
     _refuse_foreign(data)
-    encoding: Literal["DER", "BER"] = "DER"
     try:
-        try:
-            return _parse(data, encoding)
-        except der.DerError:
-            recoded = der.to_der(data)
-            if recoded == data:
-                raise
-            encoding = "BER"
-            return _parse(recoded, encoding)
-    except der.DerError as error:
+        reply, encoding = der_or_ber(_parse, data)
+        return replace(reply, encoding=encoding)
+    except UNREADABLE as error:  # DerError among them
         raise NotATimestampError(
-            f"not a timestamp: {error}", details=[f"{len(data)} bytes: {_quote(data)}"]
+            f"not a timestamp: {reason(error)}", details=[f"{len(data)} bytes: {_quote(data)}"]
         ) from error
 
 
-def _parse(data: bytes, encoding: Literal["DER", "BER"]) -> Reply:
-    outer = der.only(data, der.SEQUENCE)
-    parts = der.children(outer)
+def _parse(data: bytes) -> Reply:
+    parts = elements(read(Raw, data).contents)
     if not parts:
-        raise der.DerError("an empty sequence")
-    if parts[0].tag == der.OID:  # ContentInfo: the bare token
+        raise DerError("an empty sequence")
+    if parts[0][0] == _OID:  # ContentInfo: the bare token
         _check_token(parts)
         return Reply(
-            form="token", encoding=encoding, status="granted", text=(), failure_info=(), token=data
+            form="token", encoding="DER", status="granted", text=(), failure_info=(), token=data
         )
-    if parts[0].tag != der.SEQUENCE or len(parts) > 2:
-        raise der.DerError("neither a response nor a token")
-    status, text, failures = _status(parts[0])
+    if parts[0][0] != _SEQUENCE or len(parts) > 2:
+        raise DerError("neither a response nor a token")
+    response = read(Response, data)
+    status, text, failures = _status(exact(response["status"]))
     token = None
     if len(parts) == 2:
-        if parts[1].tag != der.SEQUENCE:
-            raise der.DerError("what follows the status is no token")
-        _check_token(der.children(parts[1]))
-        token = parts[1].raw
+        token = parts[1]
+        _check_token(elements(read(Raw, token).contents))
     return Reply(
         form="response",
-        encoding=encoding,
+        encoding="DER",
         status=status,
         text=text,
         failure_info=failures,
@@ -135,37 +140,31 @@ def _parse(data: bytes, encoding: Literal["DER", "BER"]) -> Reply:
     )
 
 
-def _check_token(parts: list[der.Element]) -> None:
-    if len(parts) != 2 or der.oid(parts[0]) != _SIGNED_DATA or parts[1].tag != 0xA0:
-        raise der.DerError("its content is not CMS signed data")
+def _check_token(parts: list[bytes]) -> None:
+    if (
+        len(parts) != 2
+        or parts[1][0] != _CONTEXT_0
+        or oid(read(core.ObjectIdentifier, parts[0])) != _SIGNED_DATA
+    ):
+        raise DerError("its content is not CMS signed data")
 
 
-def _status(element: der.Element) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+def _status(info: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """PKIStatusInfo: status, statusString OPTIONAL, failInfo OPTIONAL."""
-    parts = der.children(element)
-    if not parts:
-        raise der.DerError("a response without a status")
-    number = der.integer(parts.pop(0))
-    text: tuple[str, ...] = ()
+    number = integer(info["status"])
+    # Authorities send text that is no UTF-8; it is shown as well as it can be.
+    text = tuple(
+        part.contents.decode("utf-8", "backslashreplace") for part in each(info["status_string"])
+    )
     failures: tuple[str, ...] = ()
-    if parts and parts[0].tag == der.SEQUENCE:
-        text = tuple(_free_text(part) for part in der.children(parts.pop(0)))
-    if parts and parts[0].tag == der.BIT_STRING:
-        failures = _failure_info(parts.pop(0).contents)
-    if parts:
-        raise der.DerError("a status with unknown parts")
+    if not isinstance(info["fail_info"], core.Void):
+        failures = _failure_info(info["fail_info"].contents)
     return _STATUSES.get(number, f"unknown ({number})"), text, failures
-
-
-def _free_text(element: der.Element) -> str:
-    if element.tag != der.UTF8_STRING:
-        raise der.DerError("a status text that is no UTF8String")
-    return element.contents.decode("utf-8", "backslashreplace")
 
 
 def _failure_info(contents: bytes) -> tuple[str, ...]:
     if not contents or contents[0] > 7 or len(contents) > 9:
-        raise der.DerError("a failInfo that is no bit string")
+        raise DerError("a failInfo that is no bit string")
     bits = [
         8 * index + bit
         for index, octet in enumerate(contents[1:])
@@ -183,7 +182,7 @@ def _refuse_foreign(data: bytes) -> None:
         raise NotATimestampError(
             f"not a timestamp: {len(data)} bytes, more than the {MAX_REPLY} a reply may have"
         )
-    if data[0] == der.SEQUENCE and not _BASE64.match(data):
+    if data[0] == _SEQUENCE and not _BASE64.match(data):
         return
     head = data.lstrip()[:16].lower()
     if head.startswith((b"<!doctype", b"<html", b"<?xml", b"<")):

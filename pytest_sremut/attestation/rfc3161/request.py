@@ -11,9 +11,20 @@ import secrets
 from dataclasses import dataclass
 from typing import cast
 
+from asn1crypto import core, tsp
+
 from pytest_sremut.attestation.errors import NotATimestampError
-from pytest_sremut.attestation.rfc3161 import der
+from pytest_sremut.attestation.rfc3161.ber import DerError
 from pytest_sremut.attestation.rfc3161.cms import DIGESTS
+from pytest_sremut.attestation.rfc3161.structures import (
+    UNREADABLE,
+    TimeStampReq,
+    exact,
+    integer,
+    oid,
+    read,
+    reason,
+)
 from pytest_sremut.errors import UsageError
 
 __all__ = ["HASH_ALGORITHMS", "Query", "build_query", "parse_query"]
@@ -40,8 +51,6 @@ def build_query(data: bytes, *, hash_algorithm: str = "sha256", policy: str | No
     Raises:
         UsageError: The hash algorithm or the policy is not one that may be asked for.
     """
-    from asn1crypto import tsp
-
     if hash_algorithm not in HASH_ALGORITHMS:
         raise UsageError(
             f"hash algorithm {hash_algorithm!r}; allowed: {', '.join(HASH_ALGORITHMS)}"
@@ -71,33 +80,22 @@ def parse_query(data: bytes) -> Query:
     """
     try:
         return _parse(data)
-    except der.DerError as error:
-        raise NotATimestampError(f"the query is no RFC 3161 query: {error}") from error
+    except UNREADABLE as error:  # DerError among them
+        raise NotATimestampError(f"the query is no RFC 3161 query: {reason(error)}") from error
 
 
 def _parse(data: bytes) -> Query:
-    parts = der.children(der.only(data, der.SEQUENCE))
-    if len(parts) < 2 or der.integer(parts[0]) != 1:
-        raise der.DerError("no query of version 1")
-    imprint = der.children(parts[1])
-    if len(imprint) != 2 or imprint[1].tag != der.OCTET_STRING:
-        raise der.DerError("no message imprint")
-    algorithm = der.children(imprint[0])
-    if not algorithm:
-        raise der.DerError("no hash algorithm")
-    name = der.oid(algorithm[0])
-    rest = parts[2:]
-    policy = der.oid(rest.pop(0)) if rest and rest[0].tag == der.OID else None
-    nonce = der.integer(rest.pop(0)) if rest and rest[0].tag == der.INTEGER else None
-    certificates = rest.pop(0).contents if rest and rest[0].tag == der.BOOLEAN else b"\x00"
-    extensions = bool(rest) and rest[0].tag == 0xA0
-    if len(rest) > extensions:
-        raise der.DerError("a query with unknown parts")
+    query = read(TimeStampReq, data)
+    if integer(query["version"]) != 1:
+        raise DerError("no query of version 1")
+    imprint = exact(query["message_imprint"])
+    name = oid(exact(imprint["hash_algorithm"])["algorithm"])
+    policy, nonce = query["req_policy"], query["nonce"]
     return Query(
         hash_algorithm=DIGESTS.get(name, name),
-        imprint=imprint[1].contents,
-        policy=policy,
-        nonce=nonce,
-        certificates=certificates != b"\x00",
-        extensions=extensions,
+        imprint=imprint["hashed_message"].contents,
+        policy=None if isinstance(policy, core.Void) else oid(policy),
+        nonce=None if isinstance(nonce, core.Void) else integer(nonce),
+        certificates=bool(query["cert_req"].native),
+        extensions=not isinstance(query["extensions"], core.Void),
     )

@@ -2,25 +2,32 @@
 
 The library gets the token with exactly the chain that we chose, and one trusted certificate, the
 pinned root: what else anyone put into the token can become neither signer nor anchor. (Nothing but
-the root may be handed over as trusted: the library makes an anchor of every self-signed one.) Our
-own reading is handed over in place of the library's, because its parser refuses forms (BER, a
-fraction of a second with a trailing zero) whose signatures are sound.
+the root may be handed over as trusted: the library makes an anchor of every self-signed one.)
+
+Our own reading is handed over in place of the library's, because its parser refuses forms (BER, a
+fraction of a second with a trailing zero) whose signatures are sound. The classes below implement
+the library's abstract ones. One that a later version extends can then not be made any more, which
+is seen at once; pyproject.toml also keeps to the versions that were tested.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
-from typing import cast
+from typing import Any
 
 import rfc3161_client
+from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from pytest_sremut.attestation.errors import SignatureInvalidError, UntrustedRootError
+from pytest_sremut.attestation.rfc3161.ber import emit
 from pytest_sremut.attestation.rfc3161.certificates import Certificate, issued
-from pytest_sremut.attestation.rfc3161.cms import Token
+from pytest_sremut.attestation.rfc3161.cms import DIGESTS, Token
 
 __all__ = ["SIGNATURE_ALGORITHMS", "WEAK_SIGNATURE_ALGORITHMS", "signed_by", "verify_signature"]
 
@@ -44,6 +51,7 @@ WEAK_SIGNATURE_ALGORITHMS = frozenset(
         "1.2.840.10040.4.3",  # dsa-with-sha1
     }
 )
+_GRANTED = bytes.fromhex("3003020100")  # PKIStatusInfo
 _HASHES: dict[str, hashes.HashAlgorithm] = {
     "sha256": hashes.SHA256(),
     "sha384": hashes.SHA384(),
@@ -63,9 +71,8 @@ def verify_signature(token: Token, chain: Sequence[Certificate]) -> None:
         UntrustedRootError: The chain's do not: the pinned root did not sign what bears its name.
     """
     builder = rfc3161_client.VerifierBuilder(roots=[chain[-1].parsed])
-    view = cast(rfc3161_client.TimeStampResponse, _View(token, chain))
     try:
-        builder.build().verify(view, token.info.imprint)
+        builder.build().verify(_response(token, chain), token.info.imprint)
     except (rfc3161_client.VerificationError, ValueError) as error:
         if not signed_by(token, chain[0]):
             raise SignatureInvalidError(
@@ -103,44 +110,78 @@ def signed_by(token: Token, signer: Certificate) -> bool:
     return True
 
 
-class _View:
-    """A token as `rfc3161_client.Verifier` reads a response: these properties and no others.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Imprint(rfc3161_client.MessageImprint):
+    hash_algorithm: x509.ObjectIdentifier
+    message: bytes
 
-    Nonce and policy are not given to the library: `verify` compares them itself.
-    """
 
-    status = rfc3161_client.PKIStatus.GRANTED
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Info(rfc3161_client.TimeStampTokenInfo):
+    version: int = 1
+    message_imprint: rfc3161_client.MessageImprint
+    serial_number: int
+    gen_time: datetime
+    ordering: bool
+    # Not given to the library: `verify` judges policy and nonce itself, and the others are no
+    # matter of a signature.
+    policy: Any = None
+    nonce: Any = None
+    accuracy: Any = None
+    name: Any = None
 
-    def __init__(self, token: Token, chain: Sequence[Certificate]) -> None:
-        self._token = token.carrying(step.der for step in chain[:-1] or chain)
-        self.tst_info = _ViewInfo(token)
-        self.signed_data = _ViewSignedData(chain[0])
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Signer(rfc3161_client.SignerInfo):
+    version: int = 1
+    issuer: x509.Name
+    serial_number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _SignedData(rfc3161_client.SignedData):
+    version: int = 3
+    digest_algorithms: set[x509.ObjectIdentifier]
+    certificates: set[bytes]
+    signer_infos: set[rfc3161_client.SignerInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Response(rfc3161_client.TimeStampResponse):
+    token: bytes
+    tst_info: rfc3161_client.TimeStampTokenInfo
+    signed_data: rfc3161_client.SignedData
+    status: int = rfc3161_client.PKIStatus.GRANTED
+    status_string: list[str] = field(default_factory=list)
 
     def time_stamp_token(self) -> bytes:
-        return self._token
+        return self.token
+
+    def as_bytes(self) -> bytes:
+        return emit(0x30, _GRANTED + self.token)
 
 
-class _ViewInfo:
-    def __init__(self, token: Token) -> None:
-        # Whole seconds, as certificates have.
-        self.gen_time = token.info.gen_time.replace(microsecond=0)
-        self.message_imprint = _ViewImprint(token.info.imprint)
+def _response(token: Token, chain: Sequence[Certificate]) -> _Response:
+    """The token as the library reads one: only this chain, only the signer's own certificate."""
+    signer, info = chain[0], token.info
+    return _Response(
+        token=token.carrying(step.der for step in chain[:-1] or chain),
+        tst_info=_Info(
+            message_imprint=_Imprint(
+                hash_algorithm=_object_identifier(info.hash_algorithm), message=info.imprint
+            ),
+            serial_number=info.serial,
+            gen_time=info.gen_time.replace(microsecond=0),  # whole seconds, as certificates have
+            ordering=info.ordering,
+        ),
+        signed_data=_SignedData(
+            digest_algorithms={_object_identifier(token.signer.digest_algorithm)},
+            certificates={signer.der},
+            # The issuer as the certificate writes it: `verify` has compared it with the token's.
+            signer_infos={_Signer(issuer=signer.parsed.issuer, serial_number=signer.serial)},
+        ),
+    )
 
 
-class _ViewImprint:
-    def __init__(self, imprint: bytes) -> None:
-        self.message = imprint
-
-
-class _ViewSignedData:
-    """Only the signer's own certificate, and the signer that names it."""
-
-    def __init__(self, signer: Certificate) -> None:
-        self.certificates = {signer.der}
-        self.signer_infos = {_ViewSigner(signer)}
-
-
-class _ViewSigner:
-    def __init__(self, signer: Certificate) -> None:
-        self.issuer = signer.parsed.issuer  # as in the token: `verify` has compared them
-        self.serial_number = signer.serial
+def _object_identifier(digest: str) -> x509.ObjectIdentifier:
+    return x509.ObjectIdentifier(next(dotted for dotted, name in DIGESTS.items() if name == digest))

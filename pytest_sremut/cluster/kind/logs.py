@@ -1,7 +1,7 @@
 """The logs of a cluster whose run went wrong, kept with the session's evidence.
 
 kind exports into a directory of its own; what is kept passes through here. Left out: what holds
-an environment (the containers' description), links, and what is no file. Credentials are scrubbed.
+an environment (the containers' description), links, and what is no file. Credentials are redacted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from pytest_sremut.cluster.kind.tools import KindError, Tools
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.ground.durable.atomic import make_directory, reason_of, write_new
-from pytest_sremut.ground.durable.scrub import scrub_bytes
+from pytest_sremut.ground.durable.text_redaction import redact_bytes
 
 __all__ = ["export"]
 
@@ -47,9 +47,9 @@ def export(tools: Tools, name: str, into: Path) -> Path:
         for file in found:
             place = target / file.relative_to(made)
             make_directory(place.parent)
-            write_new(place, scrub_bytes(_end_of(file)))
+            write_new(place, redact_bytes(_end_of(file)))
         if trouble:
-            write_new(target / "incomplete.txt", scrub_bytes(trouble.encode() + b"\n"))
+            write_new(target / "incomplete.txt", redact_bytes(trouble.encode() + b"\n"))
     return target
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from pytest_sremut.errors import ClusterUnavailableError
-from pytest_sremut.ground.durable.scrub import scrub_text
+from pytest_sremut.ground.durable.text_redaction import redact_text
 
 __all__ = ["Completed", "KindError", "Tools", "executable_facts", "last_lines", "run"]
 
@@ -149,7 +149,7 @@ def last_lines(text: str, count: int = 3) -> str:
     """The last lines of an output in one line, without control characters and credentials."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = " | ".join(lines[-count:])
-    return scrub_text("".join(c if c.isprintable() else "?" for c in told))[:600]
+    return redact_text("".join(c if c.isprintable() else "?" for c in told))[:600]
 
 
 def executable_facts(name: str, version: Sequence[str], environ: Mapping[str, str]) -> Any:

@@ -31,7 +31,7 @@ from pytest_sremut.engine.observe.stability import listed
 from pytest_sremut.engine.own_pods import ROLE_LABEL, image_of
 from pytest_sremut.engine.state import Role
 from pytest_sremut.engine.stops import RunStoppedError
-from pytest_sremut.evidence.redaction import scrub_bytes
+from pytest_sremut.evidence.redaction import redact_bytes
 from pytest_sremut.study.verdict import Outcome
 from pytest_sremut.workload.job import load_job
 from pytest_sremut.workload.report import RoundOutcome, parse_log
@@ -103,7 +103,7 @@ def take_window(ctx: RunContext, name: str, owned: Owned, *, rounds: int) -> Tak
         raise RunStoppedError(
             Outcome.INFRASTRUCTURE_FAILURE, f"workload window {name}: {error}"
         ) from error
-    raw = ctx.attempt.raw(f"workload-{name}.log", scrub_bytes(read.data))
+    raw = ctx.attempt.raw(f"workload-{name}.log", redact_bytes(read.data))
     _discard(ctx, job, pod)
     owned.gone(Role.TEMPORARY, job)
     seen = window(parse_log(read.data).rounds, after=boundary, at_least=rounds)

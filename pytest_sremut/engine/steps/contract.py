@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_sremut.cluster.port import ExecResult, Failed, ObjectRef
 from pytest_sremut.cluster.waiting import Objects, WaitTimeoutError, object_gone, wait_for
+from pytest_sremut.contract.contract_port import ContractReading
 from pytest_sremut.contract.evaluate import evaluate
-from pytest_sremut.contract.port import ContractReading
 from pytest_sremut.engine.journal_ops import Captured, OperationKind, captured
 from pytest_sremut.engine.observe.stability import pod_is_ready
 from pytest_sremut.engine.observe.windows import TakenWindow, take_window
@@ -98,7 +98,7 @@ def _polled(ctx: RunContext) -> frozenset[str]:
 
 
 class _Port:
-    """Implements `contract.port.ContractPort` for one state of one run."""
+    """Implements `contract.contract_port.ContractPort` for one state of one run."""
 
     def __init__(self, ctx: RunContext, occasion: Occasion, owned: Owned) -> None:
         self._ctx = ctx

@@ -23,10 +23,10 @@ from pytest_sremut.errors import (
     HarnessError,
     UsageError,
 )
-from pytest_sremut.evidence.redaction import redact_value, scrub_text
+from pytest_sremut.evidence.redaction import redact_text, redact_value
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.instruments import Instrument
-from pytest_sremut.oracles.port import Raised, Reading
+from pytest_sremut.oracles.oracle_port import Raised, Reading
 from pytest_sremut.oracles.request import ReadingRequest, oracle_tree
 from pytest_sremut.study.verdict import Outcome
 
@@ -123,22 +123,22 @@ def read_oracles(
     return OracleReadings(readings=tuple(readings), graders=graders)
 
 
-def scrubbed(reading: Reading) -> Reading:
+def redacted(reading: Reading) -> Reading:
     """The reading as it may be kept and shown: the verdict stays, credentials go."""
     raised = reading.exception
     if raised is not None:
         raised = Raised(
             type=raised.type,
-            message=scrub_text(raised.message),
-            traceback=scrub_text(raised.traceback),
+            message=redact_text(raised.message),
+            traceback=redact_text(raised.traceback),
         )
     return replace(
         reading,
         returned=redact_value(reading.returned),
         exception=raised,
-        reason=scrub_text(reading.reason),
-        stdout=scrub_text(reading.stdout),
-        stderr=scrub_text(reading.stderr),
+        reason=redact_text(reading.reason),
+        stdout=redact_text(reading.stdout),
+        stderr=redact_text(reading.stderr),
     )
 
 
@@ -154,7 +154,7 @@ def _read(ctx: RunContext, instrument: Instrument, request: ReadingRequest) -> T
     waited = barrier(ctx)
     before = _fingerprint(ctx)
     begin = ctx.clock.monotonic()
-    reading = scrubbed(instrument.read(request))
+    reading = redacted(instrument.read(request))
     end = ctx.clock.monotonic()
     after = _fingerprint(ctx)
     facts: dict[str, Any] = {

@@ -8,18 +8,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pytest_sremut.cluster.port import Failed, Kind
-from pytest_sremut.contract.port import ContractReading
+from pytest_sremut.contract.contract_port import ContractReading
 from pytest_sremut.engine.clock import rfc3339
 from pytest_sremut.engine.observe.windows import TakenWindow
 from pytest_sremut.engine.steps.activation import CriterionResult
 from pytest_sremut.engine.steps.read import TimedReading
 from pytest_sremut.evidence.rawref import RawRef
-from pytest_sremut.evidence.redaction import redact, redact_value, scrub_text
+from pytest_sremut.evidence.redaction import redact, redact_text, redact_value
 from pytest_sremut.study.verdict import Registration, State
 
 if TYPE_CHECKING:
     from pytest_sremut.engine.state import RunContext, Timings
-    from pytest_sremut.oracles.port import Reading
+    from pytest_sremut.oracles.oracle_port import Reading
 
 __all__ = [
     "StateNotes",
@@ -124,7 +124,7 @@ def state_record(
                 "when": when,
                 "criterion": result.criterion,
                 "holds": result.holds,
-                "observed": scrub_text(result.observed),
+                "observed": redact_text(result.observed),
             }
             for when, result in notes.activation
         ],
@@ -191,7 +191,7 @@ def contract_record(reading: ContractReading) -> dict[str, Any]:
             {
                 "id": result.id,
                 "evaluation": result.evaluation.value,
-                "observed": scrub_text(result.observed),
+                "observed": redact_text(result.observed),
                 "elapsed": round(result.elapsed, 6),
                 "facts": redact_value(dict(result.facts)),
             }

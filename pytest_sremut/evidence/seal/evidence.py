@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pytest_sremut.errors import EvidenceError
 from pytest_sremut.evidence.load import load_entry
@@ -39,8 +39,9 @@ from pytest_sremut.evidence.seal.session import (
 )
 from pytest_sremut.evidence.seal.standing import Standing
 from pytest_sremut.evidence.seal.sums import parse_sums
+from pytest_sremut.evidence.seal.unaccounted import unaccounted
 from pytest_sremut.evidence.seal.verify import SealReading, verify_attempt
-from pytest_sremut.ground.durable.atomic import TEMPORARY, reason_of
+from pytest_sremut.ground.durable.atomic import reason_of
 from pytest_sremut.ground.formats.canonical import sha256
 from pytest_sremut.study.verdict import Registration
 
@@ -51,9 +52,6 @@ __all__ = [
     "verify_evidence",
     "verify_session",
 ]
-
-_OWN: Final = frozenset({"attempts", SESSIONS, "published", "clusters", "recoveries"})
-"""Directories of an evidence directory that are no study's; of the last three no seal speaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +107,11 @@ def verify_evidence(directory: Path, *, verifier: StampVerifier | None = None) -
     seals: dict[str, SealReading] = {}
     for entry in entries:
         _attempt(entry, sessions, verifier, seals, report)
-    _strangers(directory, entries, report)
+    report.told(
+        "directory",
+        unaccounted(directory, {place_of(entry) for entry in entries}),
+        "nothing stands there unaccounted for",
+    )
     return EvidenceReading(checks=tuple(report.checks), seals=seals, sessions=sessions)
 
 
@@ -384,45 +386,3 @@ def _beside_session(
         report.failed(f"{place} session", "was not sealed when its session was closed", place)
     elif noted[place] is not None and reading.digest != noted[place]:
         report.failed(f"{place} session", "its seal is not the one that its session names", place)
-
-
-def _strangers(directory: Path, entries: Sequence[AttemptEntry], report: Report) -> None:
-    """Files and directories of which the ledger does not speak."""
-    known = {place_of(entry) for entry in entries}
-    report.told("directory", _unknown(directory, known), "nothing stands there unaccounted for")
-
-
-def _unknown(directory: Path, known: set[str]) -> Iterator[tuple[str, str]]:
-    studies = {place.split("/")[0] for place in known}
-    runs = {place.rpartition("/")[0] for place in known}
-    for top in _children(directory):
-        if top.name in _OWN:
-            if not _is_directory(top):
-                yield top.name, "no directory: it has no place here"
-            continue
-        if top.name not in studies or not _is_directory(top):
-            yield top.name, "the ledger of attempts does not know it"
-            continue
-        for run in _children(top):
-            place = f"{top.name}/{run.name}"
-            if place not in runs or not _is_directory(run):
-                yield place, "the ledger of attempts does not know it"
-                continue
-            for attempt in _children(run):
-                here = f"{place}/{attempt.name}"
-                if here not in known or not _is_directory(attempt):
-                    yield here, "the ledger of attempts does not know it"
-    for path in _children(directory / "attempts"):
-        if path.name.startswith(".") or path.is_symlink():  # others the ledger's check tells
-            yield f"attempts/{path.name}", "no entry of the ledger"
-
-
-def _children(directory: Path) -> list[Path]:
-    """What stands in a directory, without what a crash left of temporary ones."""
-    if not directory.is_dir():
-        return []
-    return sorted(path for path in directory.iterdir() if not path.name.startswith(TEMPORARY))
-
-
-def _is_directory(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()

@@ -20,6 +20,11 @@ __all__ = ["Standing", "claim_refusals", "label", "weakest"]
 _CLAIM: Final = "OFFICIAL_FROZEN_ATTEMPT"
 _ORDER: Final = (AnchorState.INDEPENDENT, AnchorState.SELF_ISSUED, AnchorState.UNANCHORED, None)
 """From the strongest to the weakest."""
+_ANCHORS: Final = {
+    AnchorState.SELF_ISSUED: "anchor self-issued",
+    AnchorState.UNANCHORED: "unanchored",
+    None: "anchor not verified",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +80,9 @@ def _refusals(standing: Standing) -> Iterator[str]:
     if standing.regime is not Registration.SEALED:
         yield f"{standing.regime.value.lower()}, not sealed"
         return
-    match standing.registration:
-        case AnchorState.INDEPENDENT:
-            pass
-        case AnchorState.SELF_ISSUED:
-            yield "registration self-issued"
-        case _:
-            yield "registration not verified"
+    if standing.registration is not AnchorState.INDEPENDENT:
+        self_issued = standing.registration is AnchorState.SELF_ISSUED
+        yield "registration self-issued" if self_issued else "registration not verified"
     if not standing.sealed:
         yield "no seal that holds"
         return
@@ -89,15 +90,8 @@ def _refusals(standing: Standing) -> Iterator[str]:
         yield "partial"
     if not standing.guards_held:
         yield "not every guard held"
-    match standing.anchor:
-        case AnchorState.INDEPENDENT:
-            pass
-        case AnchorState.SELF_ISSUED:
-            yield "anchor self-issued"
-        case AnchorState.UNANCHORED:
-            yield "unanchored"
-        case None:
-            yield "anchor not verified"
+    if standing.anchor is not AnchorState.INDEPENDENT:
+        yield _ANCHORS[standing.anchor]
     if not standing.closed:
         yield "session not closed"
 

@@ -76,7 +76,8 @@ def validate(source: YamlFile, name: str, *, package: str = "pytest_sremut.study
         ]
 
 
-def describe(error: ValidationError) -> tuple[tuple[Step, ...], str, str]:
+# One case a keyword: each has its own sentence.
+def describe(error: ValidationError) -> tuple[tuple[Step, ...], str, str]:  # noqa: C901
     """A validation error as (path, found, allowed)."""
     path: tuple[Step, ...] = tuple(error.absolute_path)
     rule: Any = error.validator_value

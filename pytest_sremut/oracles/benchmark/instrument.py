@@ -23,7 +23,7 @@ from pytest_sremut.oracles.benchmark.kubeconfig import write_single_context
 from pytest_sremut.oracles.benchmark.launching import Launcher, checked
 from pytest_sremut.oracles.benchmark.layout import Layout
 from pytest_sremut.oracles.benchmark.turn import Turn
-from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.oracle_port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.oracles.warm import WarmWorker
 from pytest_sremut.study.model import BenchmarkPins, Study

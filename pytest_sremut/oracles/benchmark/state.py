@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from pytest_sremut.errors import HarnessError
-from pytest_sremut.oracles.port import json_ready
+from pytest_sremut.oracles.oracle_port import json_ready
 
 __all__ = ["difference", "reachable", "restore", "snapshot"]
 

@@ -23,7 +23,7 @@ from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
 from pytest_sremut.oracles.benchmark.layout import Application, Call, Layout
 from pytest_sremut.oracles.benchmark.source import CheckoutImports
 from pytest_sremut.oracles.benchmark.state import difference, reachable, restore, snapshot
-from pytest_sremut.oracles.port import (
+from pytest_sremut.oracles.oracle_port import (
     Raised,
     Reading,
     json_ready,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_sremut.oracles.port import CapturesBaseline, Oracle, why_no_verdict
+from pytest_sremut.oracles.oracle_port import CapturesBaseline, Oracle, why_no_verdict
 
 __all__ = ["AllOf"]
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 
+import tlv
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from pytest_sremut.attestation.rfc3161 import certificates, der
+from pytest_sremut.attestation.rfc3161 import certificates
 from pytest_sremut.attestation.rfc3161.authority import (
     SelfIssuedAuthority,
     Stamp,
@@ -126,26 +127,26 @@ def key_pem(one: Identity) -> bytes:
 
 def to_ber(data: bytes) -> bytes:
     """The same value with indefinite lengths and octet strings in pieces."""
-    element = der._read(data, 0, len(data))
-    if element.tag == der.OCTET_STRING and len(element.contents) > 40:
+    element = tlv.read(data)
+    if element.tag == tlv.OCTET_STRING and len(element.contents) > 40:
         half = len(element.contents) // 2
         pieces = (element.contents[:half], element.contents[half:])
-        inner = b"".join(der.encode(der.OCTET_STRING, piece) for piece in pieces)
-        return bytes((der.OCTET_STRING | 0x20, 0x80)) + inner + b"\0\0"
+        inner = b"".join(tlv.encode(tlv.OCTET_STRING, piece) for piece in pieces)
+        return bytes((tlv.OCTET_STRING | 0x20, 0x80)) + inner + b"\0\0"
     if element.tag & 0x20:
-        inner = b"".join(to_ber(child.raw) for child in der.children(element))
+        inner = b"".join(to_ber(child.raw) for child in tlv.children(element))
         return bytes((element.tag, 0x80)) + inner + b"\0\0"
     return element.raw
 
 
 def rebuilt(data: bytes, path: Sequence[int], change: Callable[[bytes], bytes]) -> bytes:
     """`data` with the element at `path` (child numbers) replaced by `change` of it."""
-    element = der._read(data, 0, len(data))
+    element = tlv.read(data)
     if not path:
         return change(data)
-    parts = [child.raw for child in der.children(element)]
+    parts = [child.raw for child in tlv.children(element)]
     parts[path[0]] = rebuilt(parts[path[0]], path[1:], change)
-    return der.encode(element.tag, b"".join(parts))
+    return tlv.encode(element.tag, b"".join(parts))
 
 
 # -- projects ------------------------------------------------------------------------------------

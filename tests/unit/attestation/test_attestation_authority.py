@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 import forge
 import pytest
+import tlv
 from asn1crypto import tsp
 
 from pytest_sremut.attestation.errors import MisuseError, RejectedByAuthorityError
-from pytest_sremut.attestation.rfc3161 import certificates, der, reply
+from pytest_sremut.attestation.rfc3161 import certificates, reply
 from pytest_sremut.attestation.rfc3161.authority import SELF_POLICY, SelfIssuedAuthority
 from pytest_sremut.attestation.rfc3161.cms import parse_token
 from pytest_sremut.attestation.rfc3161.identity import new_identity
@@ -114,9 +115,9 @@ def test_chains_that_are_none(length):
 
 def test_names_differ_only_in_what_counts():
     def name(tag: int, text: bytes) -> bytes:
-        kind = der.encode(der.OID, bytes.fromhex("550403"))
-        pair = der.encode(der.SEQUENCE, kind + der.encode(tag, text))
-        return der.encode(der.SEQUENCE, der.encode(der.SET, pair))
+        kind = tlv.encode(tlv.OID, bytes.fromhex("550403"))
+        pair = tlv.encode(tlv.SEQUENCE, kind + tlv.encode(tag, text))
+        return tlv.encode(tlv.SEQUENCE, tlv.encode(tlv.SET, pair))
 
     utf8 = name(0x0C, b"Some  Root")
     assert certificates.same_name(utf8, name(0x13, b"some root"))

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 
 import forge
 import pytest
+import tlv
 
 from pytest_sremut.attestation.errors import VerificationError
-from pytest_sremut.attestation.rfc3161 import certificates, der, reply
+from pytest_sremut.attestation.rfc3161 import certificates, reply
 from pytest_sremut.attestation.rfc3161.cms import parse_token
 from pytest_sremut.attestation.rfc3161.trust import INDEPENDENT, PinnedRoot, TrustStore
 from pytest_sremut.attestation.rfc3161.verify import VerifiedToken, verify
@@ -59,12 +60,12 @@ def _signed(data: bytes, token: VerifiedToken) -> tuple[object, ...]:
     )
 
 
-def _elements(data: bytes) -> list[der.Element]:
+def _elements(data: bytes) -> list[tlv.Element]:
     """All elements of a DER value, outer ones first."""
-    found = [der._read(data, 0, len(data))]
+    found = [tlv.read(data)]
     for element in found:
         if element.tag & 0x20:
-            found.extend(der.children(element))
+            found.extend(tlv.children(element))
     return found
 
 
@@ -96,13 +97,13 @@ def _structural(data: bytes, source: random.Random) -> bytes:
         case 2:
             new = other.raw
         case 3:
-            new = der.encode(target.tag, b"")
+            new = tlv.encode(target.tag, b"")
         case 4:
-            new = der.encode(target.tag ^ 1 << source.randrange(8), target.contents)
+            new = tlv.encode(target.tag ^ 1 << source.randrange(8), target.contents)
         case 5:
-            new = der.encode(target.tag, target.contents[: source.randrange(len(raw))])
+            new = tlv.encode(target.tag, target.contents[: source.randrange(len(raw))])
         case 6:
-            new = der.encode(target.tag, target.contents + source.randbytes(source.randrange(1, 5)))
+            new = tlv.encode(target.tag, target.contents + source.randbytes(source.randrange(1, 5)))
         case _:
             new = forge.to_ber(raw)
     if source.random() < 0.25:
@@ -110,17 +111,17 @@ def _structural(data: bytes, source: random.Random) -> bytes:
     return _replaced(data, target, new)
 
 
-def _replaced(data: bytes, target: der.Element, new: bytes) -> bytes:
+def _replaced(data: bytes, target: tlv.Element, new: bytes) -> bytes:
     """`data` with `target` replaced and the lengths around it made right."""
 
-    def walk(element: der.Element) -> bytes:
+    def walk(element: tlv.Element) -> bytes:
         if (element.start, element.end) == (target.start, target.end):
             return new
         if element.start <= target.start and target.end <= element.end and element.tag & 0x20:
-            return der.encode(element.tag, b"".join(map(walk, der.children(element))))
+            return tlv.encode(element.tag, b"".join(map(walk, tlv.children(element))))
         return element.raw
 
-    return walk(der._read(data, 0, len(data)))
+    return walk(tlv.read(data))
 
 
 def _mutants(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import forge
 import pytest
+import tlv
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -30,7 +31,7 @@ from pytest_sremut.attestation.errors import (
     VerificationError,
     WeakDigestError,
 )
-from pytest_sremut.attestation.rfc3161 import certificates, der
+from pytest_sremut.attestation.rfc3161 import certificates
 from pytest_sremut.attestation.rfc3161.identity import Identity, new_identity
 from pytest_sremut.attestation.rfc3161.request import HASH_ALGORITHMS, build_query
 from pytest_sremut.attestation.rfc3161.trust import INDEPENDENT, SELF_ISSUED, PinnedRoot, TrustStore
@@ -140,7 +141,7 @@ class TestForm:
 
     def test_two_signers(self):
         doubled = forge.rebuilt(
-            forge.token(), [1, 0, 4], lambda raw: der.encode(der.SET, raw[raw.index(b"\x30") :] * 2)
+            forge.token(), [1, 0, 4], lambda raw: tlv.encode(tlv.SET, raw[raw.index(b"\x30") :] * 2)
         )
         with pytest.raises(NotATimestampError):
             verify(doubled, DATA, TRUST)
@@ -484,7 +485,7 @@ def _all_errors(base):
 
 
 def _with_time(text: str) -> bytes:
-    value = der.encode(der.GENERALIZED_TIME, text.encode())
+    value = tlv.encode(tlv.GENERALIZED_TIME, text.encode())
     return forge.rebuilt(forge.stamp().dump(), [4], lambda _: value)
 
 

@@ -81,7 +81,8 @@ SHAPELESS = {
 }
 
 
-def answer_of(way: str, call: str, good: Any) -> bytes:
+# One case a way.
+def answer_of(way: str, call: str, good: Any) -> bytes:  # noqa: C901
     """What a server that fails in that way sends."""
     body = json.dumps(good).encode() + b"\n"
     match way:

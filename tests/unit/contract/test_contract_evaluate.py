@@ -11,8 +11,8 @@ from fake_kube import executed
 from world import NS, World, cap_cut, delete_deployment, deployment, pod, scale_zero, slice_of
 
 from pytest_sremut.cluster.port import Failed
+from pytest_sremut.contract.contract_port import ContractReading
 from pytest_sremut.contract.evaluate import evaluate
-from pytest_sremut.contract.port import ContractReading
 from pytest_sremut.errors import ClusterError, ClusterUnavailableError, HarnessError
 from pytest_sremut.study.verdict import ContractVerdict, Evaluation
 from pytest_sremut.workload.window import Window

@@ -27,7 +27,7 @@ from pytest_sremut.cluster import waiting
 from pytest_sremut.engine.run import Driver
 from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.stops import RunStoppedError
-from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.oracle_port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.study.verdict import Outcome, State, Verdict
 

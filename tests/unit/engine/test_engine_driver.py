@@ -15,7 +15,7 @@ from world import NS
 from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.evidence.load import load_attempt
-from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.oracle_port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.study.verdict import ContractVerdict, Outcome, State, Verdict
 

@@ -19,8 +19,8 @@ from pytest_sremut.cluster.port import ExecResult, Failed
 from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.evidence.load import load_attempt
-from pytest_sremut.ground.durable import scrub
-from pytest_sremut.oracles.port import Raised, Reading
+from pytest_sremut.ground.durable import text_redaction
+from pytest_sremut.oracles.oracle_port import Raised, Reading
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.study.verdict import Outcome, State, Verdict
 
@@ -35,8 +35,8 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineWorld]:
-    monkeypatch.setattr(scrub._Known, "values", frozenset())
-    monkeypatch.setattr(scrub._Known, "forms", ())
+    monkeypatch.setattr(text_redaction._Known, "values", frozenset())
+    monkeypatch.setattr(text_redaction._Known, "forms", ())
     monkeypatch.setenv("SESSION_SERVICE_TOKEN", KNOWN)
     monkeypatch.setattr(deploy, "manifests_of", small_application)
     world = EngineWorld(tmp_path / "evidence")
@@ -129,7 +129,7 @@ def leaks(world: EngineWorld, *texts: str) -> list[str]:
     """Where a secret stands, in whatever form."""
     told = {str(n): text.encode() for n, text in enumerate((*texts, *world.marks))}
     files = {str(path): path.read_bytes() for path in world.directory.rglob("*") if path.is_file()}
-    forms = {form.encode() for value in (CANARY, KNOWN) for form in scrub._forms(value)}
+    forms = {form.encode() for value in (CANARY, KNOWN) for form in text_redaction._forms(value)}
     forms |= {CANARY[:12].encode(), KNOWN[:9].encode(), KNOWN[9:].encode(), b"Zm9vYmFyYmF6cXV4"}
     return [
         f"{name}: {form!r}"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sremut.evidence.redaction import KINDS, REDACTED, redact, scrub_bytes, scrub_text
-from pytest_sremut.ground.durable.scrub import looks_secret
+from pytest_sremut.evidence.redaction import KINDS, REDACTED, redact, redact_bytes, redact_text
+from pytest_sremut.ground.durable.text_redaction import looks_secret
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "k8s-golden" / "v1.36.2"
 CANARY = "canary-5f3a9c"
@@ -257,12 +257,12 @@ def test_recorded_services_lose_nothing_but_the_servers_bookkeeping() -> None:
 )
 def test_credentials_are_taken_out_of_text(text: str) -> None:
     line = f"2026-11-30T10:00:00Z before {text}\nnext line\n"
-    scrubbed = scrub_text(line)
-    assert CANARY not in scrubbed
-    assert REDACTED in scrubbed
-    assert scrubbed.startswith("2026-11-30T10:00:00Z before ")
-    assert scrub_text(scrubbed) == scrubbed
-    assert CANARY.encode() not in scrub_bytes(line.encode())
+    redacted = redact_text(line)
+    assert CANARY not in redacted
+    assert REDACTED in redacted
+    assert redacted.startswith("2026-11-30T10:00:00Z before ")
+    assert redact_text(redacted) == redacted
+    assert CANARY.encode() not in redact_bytes(line.encode())
 
 
 @pytest.mark.parametrize(
@@ -280,13 +280,13 @@ def test_credentials_are_taken_out_of_text(text: str) -> None:
     ],
 )
 def test_what_is_no_credential_is_kept(text: str) -> None:
-    assert scrub_text(text) == text
+    assert redact_text(text) == text
 
 
 @given(st.binary(max_size=200))
 def test_scrubbing_bytes_is_stable(data: bytes) -> None:
-    once = scrub_bytes(data)
-    assert scrub_bytes(once) == once
+    once = redact_bytes(data)
+    assert redact_bytes(once) == once
 
 
 @given(
@@ -299,16 +299,16 @@ def test_scrubbing_bytes_is_stable(data: bytes) -> None:
     ).map("".join)
 )  # fmt: skip
 def test_scrubbing_text_is_stable(text: str) -> None:
-    once = scrub_text(text)
-    assert scrub_text(once) == once
+    once = redact_text(text)
+    assert redact_text(once) == once
 
 
 def test_a_long_log_is_scrubbed_in_reasonable_time() -> None:
     line = "2026-11-30T10:00:00.123456789Z   Thread Stats   Avg      Stdev     99%   +/- Stdev\n"
     log = (line * 20_000).encode()
-    assert scrub_bytes(log) == log
+    assert redact_bytes(log) == log
     hostile = b"token" * 20_000 + b"-----BEGIN PRIVATE KEY-----" * 2_000 + b"a://" * 20_000
-    assert REDACTED.encode() in scrub_bytes(hostile)
+    assert REDACTED.encode() in redact_bytes(hostile)
 
 
 @pytest.mark.parametrize(

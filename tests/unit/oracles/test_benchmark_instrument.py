@@ -17,7 +17,7 @@ from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
 from pytest_sremut.oracles.benchmark import launching
 from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 from pytest_sremut.oracles.framing import FrameReader, encode
-from pytest_sremut.oracles.port import Reading
+from pytest_sremut.oracles.oracle_port import Reading
 from pytest_sremut.oracles.request import OracleNode
 from pytest_sremut.oracles.warm import ENVIRONMENT, WarmWorker
 from pytest_sremut.study.model import BenchmarkPins

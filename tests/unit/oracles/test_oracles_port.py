@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sremut.errors import HarnessError
-from pytest_sremut.oracles.port import (
+from pytest_sremut.oracles.oracle_port import (
     CapturesBaseline,
     Raised,
     Reading,

@@ -25,8 +25,8 @@ from pytest_sremut.engine.steps.instruments import InstrumentSet
 from pytest_sremut.errors import HarnessError, SremutError
 from pytest_sremut.evidence.identity import AttemptIdentity, file_digests
 from pytest_sremut.evidence.root import EvidenceRoot
+from pytest_sremut.oracles.oracle_port import Reading
 from pytest_sremut.oracles.perform import perform
-from pytest_sremut.oracles.port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import Study
@@ -245,7 +245,7 @@ class EngineWorld(World):
 
     # -- controllers ------------------------------------------------------------------------
 
-    def _control(self, kube: FakeKube, verb: str, body: Mapping[str, Any]) -> None:
+    def _control(self, kube: FakeKube, verb: str, body: Mapping[str, Any]) -> None:  # noqa: C901  # one branch for each kind that a controller keeps
         kind, name = body["kind"], body["metadata"]["name"]
         match verb, kind:
             case "create", "Deployment":

@@ -101,7 +101,7 @@ def matching(rules: list[dict[str, Any]], arguments: list[str]) -> dict[str, Any
     return {}
 
 
-def act(state: dict[str, Any], arguments: list[str]) -> int:
+def act(state: dict[str, Any], arguments: list[str]) -> int:  # noqa: C901  # one branch for each command of the tool
     options = {
         key: value
         for key, equals, value in (word.partition("=") for word in arguments)

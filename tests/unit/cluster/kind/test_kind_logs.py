@@ -1,4 +1,4 @@
-"""Logs that are kept with the evidence: scrubbed, bounded, never over others."""
+"""Logs that are kept with the evidence: redacted, bounded, never over others."""
 
 from __future__ import annotations
 

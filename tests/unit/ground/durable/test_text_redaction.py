@@ -12,14 +12,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_sremut.evidence.redaction import redact_value
-from pytest_sremut.ground.durable import scrub
-from pytest_sremut.ground.durable.scrub import (
+from pytest_sremut.ground.durable import text_redaction
+from pytest_sremut.ground.durable.text_redaction import (
     REDACTED,
     looks_random,
     protect,
-    scrub_bytes,
-    scrub_text,
-    scrub_value,
+    redact_bytes,
+    redact_json,
+    redact_text,
     secrets_of,
 )
 
@@ -28,8 +28,8 @@ SECRET = "S3cr+t/value=9&é"
 
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scrub._Known, "values", frozenset())
-    monkeypatch.setattr(scrub._Known, "forms", ())
+    monkeypatch.setattr(text_redaction._Known, "values", frozenset())
+    monkeypatch.setattr(text_redaction._Known, "forms", ())
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_known_value_is_found_however_it_is_written(written: str) -> None:
     protect([SECRET])
     text = f"before {written} after\nnext"
-    assert scrub_text(text) == f"before {REDACTED} after\nnext"
-    assert scrub_text(scrub_text(text)) == scrub_text(text)
-    assert scrub_bytes(text.encode()) == f"before {REDACTED} after\nnext".encode()
+    assert redact_text(text) == f"before {REDACTED} after\nnext"
+    assert redact_text(redact_text(text)) == redact_text(text)
+    assert redact_bytes(text.encode()) == f"before {REDACTED} after\nnext".encode()
 
 
 @settings(max_examples=40)
@@ -64,23 +64,23 @@ def test_a_known_value_is_found_inside_base64(
         data = value.encode()
     except UnicodeEncodeError:
         assume(False)
-    scrub._Known.values, scrub._Known.forms = frozenset(), ()
+    text_redaction._Known.values, text_redaction._Known.forms = frozenset(), ()
     protect([value])
     encode = base64.urlsafe_b64encode if urlsafe else base64.b64encode
     text = encode(before + data + after).decode()
-    assert REDACTED in scrub_text(text)
+    assert REDACTED in redact_text(text)
     broken = "\n".join(text[n : n + 16] for n in range(0, len(text), 16))
-    assert REDACTED in scrub_text(broken)
+    assert REDACTED in redact_text(broken)
 
 
 def test_a_value_that_is_too_short_is_not_looked_for() -> None:
     protect(["abc", ""])
-    assert scrub_text("abc") == "abc"
+    assert redact_text("abc") == "abc"
 
 
 def test_one_value_may_begin_another() -> None:
     protect(["first-part-1", "first-part-1-and-more"])
-    assert scrub_text("x first-part-1-and-more y") == f"x {REDACTED} y"
+    assert redact_text("x first-part-1-and-more y") == f"x {REDACTED} y"
 
 
 def test_what_of_an_environment_is_a_secret() -> None:
@@ -140,17 +140,17 @@ metadata:
     ],
 )
 def test_a_secret_that_was_printed(text: str) -> None:
-    scrubbed = scrub_text(text)
-    assert "Y2FuYXJ5" not in scrubbed
-    assert "Y2FuWVhKNQ" not in scrubbed
-    assert "WTJGdVlYSjU" not in scrubbed
-    assert REDACTED in scrubbed
-    assert scrub_text(scrubbed) == scrubbed
+    redacted = redact_text(text)
+    assert "Y2FuYXJ5" not in redacted
+    assert "Y2FuWVhKNQ" not in redacted
+    assert "WTJGdVlYSjU" not in redacted
+    assert REDACTED in redacted
+    assert redact_text(redacted) == redacted
 
 
 def test_data_of_another_kind_is_no_secret_in_a_text() -> None:
     text = YAML.replace("Secret", "ConfigMap")
-    assert scrub_text(text) == text
+    assert redact_text(text) == text
 
 
 # -- values --------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_a_value_is_scrubbed_by_its_keys_and_its_texts() -> None:
         "reason": "Authorization: Bearer abcdef0123",
         "nested": [("Basic YWJjZGVm", 1.5, True)],
     }
-    assert scrub_value(value) == {
+    assert redact_json(value) == {
         "success": False,
         "token": REDACTED,
         "token_count": 3,
@@ -229,5 +229,5 @@ def test_a_long_log_is_searched_for_known_values_in_reasonable_time() -> None:
     protect([f"a-known-secret-{number}" for number in range(20)])
     line = "2026-11-30T10:00:00.123456789Z   Thread Stats   Avg      Stdev     99%   +/- Stdev\n"
     log = (line * 3_000).encode()
-    assert scrub_bytes(log) == log
-    assert b"secret-7" not in scrub_bytes(log + b"a-known-secret-7")
+    assert redact_bytes(log) == log
+    assert b"secret-7" not in redact_bytes(log + b"a-known-secret-7")

@@ -1,13 +1,14 @@
 """Takes credentials out of text: headers, tokens, URLs with a password, private keys.
 
-A belt to the braces of `redaction`: whatever text is kept passes through here. Two rules:
+`evidence.redaction` decides which fields are kept; every text that is kept passes through here.
+Two rules:
 
-- what *looks* like a credential goes, wherever it stands (`scrub_text`, `scrub_bytes`);
+- what *looks* like a credential goes, wherever it stands (`redact_text`, `redact_bytes`);
 - what is *known* to be one goes too, however it looks: `protect` names values of this process, and
   each is found as it is, in base64, URL-encoded, escaped, and broken over lines.
 
-`scrub_value` does so in JSON, where keys tell more than patterns, and a Kubernetes object that
-somebody returned is reduced as our own objects are. Scrubbing what is scrubbed changes nothing.
+`redact_json` does so in JSON, where keys tell more than patterns, and a Kubernetes object that
+somebody returned is reduced as our own objects are. Redacting twice changes nothing more.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ __all__ = [
     "looks_random",
     "looks_secret",
     "protect",
-    "scrub_bytes",
-    "scrub_text",
-    "scrub_value",
+    "redact_bytes",
+    "redact_json",
+    "redact_text",
     "secrets_of",
 ]
 
@@ -120,7 +121,7 @@ def looks_random(value: str) -> bool:
     )
 
 
-def scrub_text(text: str) -> str:
+def redact_text(text: str) -> str:
     """The text with credentials replaced by `[redacted]`; all else is kept as it is."""
     text = _without_known(text)
     if not _SUSPICIOUS.search(text):
@@ -133,17 +134,17 @@ def scrub_text(text: str) -> str:
     return text
 
 
-def scrub_bytes(data: bytes) -> bytes:
-    """`scrub_text` for bytes of any encoding; bytes that are no credential are kept exactly."""
-    return scrub_text(data.decode("latin-1")).encode("latin-1")
+def redact_bytes(data: bytes) -> bytes:
+    """`redact_text` for bytes of any encoding; bytes that are no credential are kept exactly."""
+    return redact_text(data.decode("latin-1")).encode("latin-1")
 
 
-def scrub_value(
+def redact_json(
     value: Any,
     *,
     reduce: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] | None = None,
 ) -> Any:
-    """A fresh JSON value with every text scrubbed.
+    """A fresh JSON value with every text redacted.
 
     A text under a key that looks secret goes whole; booleans, numbers and null stay.
 
@@ -152,16 +153,16 @@ def scrub_value(
         reduce: Given the kind and body of each Kubernetes object in it, what of it may be kept.
     """
     if isinstance(value, str):
-        return scrub_text(value)
+        return redact_text(value)
     if isinstance(value, list | tuple):
-        return [scrub_value(item, reduce=reduce) for item in value]
+        return [redact_json(item, reduce=reduce) for item in value]
     if not isinstance(value, Mapping):
         return value
     if reduce is not None and _is_object(value):
         return dict(reduce(str(value["kind"]), value))
     return {
-        scrub_text(str(key)): (
-            _without_texts(item) if looks_secret(str(key)) else scrub_value(item, reduce=reduce)
+        redact_text(str(key)): (
+            _without_texts(item) if looks_secret(str(key)) else redact_json(item, reduce=reduce)
         )
         for key, item in value.items()
     }
@@ -200,7 +201,7 @@ class _Known:
 
 
 def protect(values: Iterable[str]) -> None:
-    """Let no text that is scrubbed from now on hold these values, in this process.
+    """Let no text that is redacted from now on hold these values, in this process.
 
     Values of fewer than eight characters are left out.
     """
@@ -237,7 +238,7 @@ def _forms(value: str) -> set[str]:
     """A value as it may stand in a text: itself, escaped, URL-encoded, in base64."""
     data = value.encode("utf-8", "surrogateescape")
     forms = {value, json.dumps(value)[1:-1], quote(data, safe=""), quote_plus(data)}
-    forms.add(data.decode("latin-1"))  # `scrub_bytes` sees every byte as a character
+    forms.add(data.decode("latin-1"))  # `redact_bytes` sees every byte as a character
     for before in range(3):
         # Inside a longer base64 text it begins at any of three places. Characters that it shares
         # with its neighbours are left out.
