@@ -85,5 +85,6 @@ _.sent
 # jsonpointer and jsonpatch call the methods of a pointer.
 _.to_last
 
-# Read by tests alone: what a study's rule demands stands beside the rule that fired.
+# Read by tests alone: what a rule that fired demands, and which intents of the guard are open.
 _.consequence
+_.unsettled

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_sremut.ledger.figures import INTERVAL, figure
+from pytest_sremut.ledger.figures import INTERVAL, figure, percent
 from pytest_sremut.ledger.instruments import agreement, compositions, diagnostics, identities
 from pytest_sremut.ledger.judge import Judged, JudgedStudy
 from pytest_sremut.ledger.limits import limits
@@ -22,6 +22,7 @@ from pytest_sremut.ledger.model import AttemptFact, ReadingFact, StateFact
 from pytest_sremut.ledger.registration import registration
 from pytest_sremut.ledger.renderings.document import FORMAT, SCHEMA
 from pytest_sremut.ledger.scores import Disagreement, MutantFate, disagreements, fates, score
+from pytest_sremut.ledger.sides import Share, sides
 from pytest_sremut.ledger.sources import Sources, files_of
 from pytest_sremut.ledger.timings import timings
 from pytest_sremut.ledger.windows import quantities, retained_means, windows
@@ -61,9 +62,7 @@ def ledger(judged: Judged) -> dict[str, Any]:
 
 def _study(judged: Judged, given: JudgedStudy, sources: Sources) -> dict[str, Any]:
     study = given.study
-    every_fate = fates(
-        given.attempts, graders=graders_of(study), mutants=[mutant.id for mutant in study.mutants]
-    )
+    every_fate = fates(given.attempts, graders=graders_of(study), mutants=study.mutants)
     return {
         "id": study.id,
         "title": study.title,
@@ -100,7 +99,10 @@ def _plan(given: JudgedStudy) -> dict[str, Any]:
             role: {"path": str(study.frozen[role]), "sha256": digest}
             for role, digest in sorted(given.digests.items())
         },
-        "mutants": [{"id": m.id, "slug": m.slug, "models": m.models} for m in study.mutants],
+        "mutants": [
+            {"id": m.id, "slug": m.slug, "models": m.models, "expect": m.expect.value}
+            for m in study.mutants
+        ],
         "oracles": [{"id": o.id, "use": o.use, "of": list(o.of)} for o in study.oracles],
         "contract": {
             "id": study.contract.id,
@@ -218,9 +220,12 @@ def _scores(
         for mutant in given.study.mutants
     }
     registry = files_of(given.study.frozen, given.digests, "mutants")
+    expected = {mutant.id: mutant.expect for mutant in given.study.mutants}
+    every_state = [fact.source for one in given.counted for fact in one.states.values()]
     rows = []
     for grader in graders_of(given.study):
         result = score(grader, every)
+        both = sides(given.counted, grader, expected)
         own = [item for item in every if item.grader == grader]
         rows.append(
             {
@@ -229,26 +234,47 @@ def _scores(
                 "scored": result.scored,
                 "unscored": result.unscored,
                 "unproven": result.unproven,
+                "brittle": result.brittle,
+                "brittle_runs": result.brittle_runs,
+                "equivalent": result.equivalent,
+                "controls": result.controls,
+                "controls_accepted": result.controls_accepted,
                 "percent": figure(result.percent),
+                "wrong_rejected": _share(both.rejected),
+                "right_accepted": _share(both.accepted),
+                "informedness": figure(both.informedness),
                 "mutants": [
                     {
                         "mutant": item.mutant,
+                        "expect": item.expect.value,
                         "fate": item.fate.value,
                         "accepted": item.accepted,
                         "rejected": item.rejected,
                         "errors": item.errors,
+                        "readings": item.readings,
+                        "instruments": item.instruments,
+                        "runs": {fate.value: count for fate, count in item.runs.items()},
                         "first_accepting_run": item.first_accepting_run,
+                        "first_rejecting_run": item.first_rejecting_run,
                         "from": sources.ranges(faulted[item.mutant]),
                     }
                     for item in own
                 ],
-                "from": sources.ranges(
-                    # The registry says how many mutants there are.
-                    [registry, *(source for own in faulted.values() for source in own)]
-                ),
+                # How many mutants there are is the registry's to say.
+                "from": sources.ranges([registry, *every_state]),
             }
         )
     return rows
+
+
+def _share(given: Share) -> dict[str, Any]:
+    return {
+        "part": given.part,
+        "of": given.of,
+        "errors": given.errors,
+        "differing": given.differing,
+        "percent": figure(percent(given.part, given.of)),
+    }
 
 
 def _disagreements(given: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:

@@ -10,7 +10,9 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["INTERVAL", "figure", "mean", "percent", "wilson"]
+from pytest_sremut.ledger.model import WindowFact
+
+__all__ = ["INTERVAL", "figure", "mean", "percent", "retained", "wilson"]
 
 INTERVAL: Final = "Wilson score, 95 %"
 """Name of the binomial interval: unlike the normal approximation it stays within 0 and 100 %, and
@@ -37,6 +39,16 @@ def mean(values: Iterable[float]) -> float | None:
     """The arithmetic mean; None of an empty input."""
     given = list(values)
     return math.fsum(given) / len(given) if given else None
+
+
+def retained(healthy: WindowFact | None, observed: WindowFact | None) -> float | None:
+    """Successful responses per round in percent of the healthy window's; None of nothing."""
+    if healthy is None or observed is None:
+        return None
+    if not healthy.rounds or not observed.rounds or not healthy.successes:
+        return None
+    # One division: 100 * (a / b) / (c / d) would round three times.
+    return 100.0 * (observed.successes * healthy.rounds) / (observed.rounds * healthy.successes)
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:

@@ -7,16 +7,16 @@ a PASS, which holds only for the invariants that were evaluated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from pytest_sremut.ledger.judge import Judged, JudgedStudy
-from pytest_sremut.ledger.model import AttemptFact, StateFact
+from pytest_sremut.ledger.model import PUBLISHED, AttemptFact, StateFact
 from pytest_sremut.ledger.scores import Fate, MutantFate
 from pytest_sremut.ledger.sources import Sources, files_of
 from pytest_sremut.ledger.unexpected import Meaning
 from pytest_sremut.study.cells import runs
-from pytest_sremut.study.verdict import ContractVerdict, State
+from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, State
 
 __all__ = ["limits"]
 
@@ -38,6 +38,9 @@ def limits(
         *_not_read(states, sources),
         *_activation(states, sources),
         *_unscored(fates),
+        *_outside_the_score(fates),
+        *_contract(fates),
+        *_demo(study),
         *_silent_sampler(study),
     ]
     # The study's own files say how many runs and mutants there are.
@@ -66,6 +69,27 @@ def _regime(judged: Judged, study: JudgedStudy) -> Iterator[dict[str, Any]]:
             total,
             "figures are as somebody published them: no raw object, no timeline, no token was seen",
         )
+    elif total:
+        yield _limit(
+            "predictions-not-before-driver",
+            total,
+            total,
+            "a token fixes the bytes of the predictions; it does not show that the driver was made "
+            "after them, or that nothing was tried before",
+        )
+        alone = sum(_is_self_issued(attempt) for attempt in study.attempts)
+        if alone:
+            yield _limit(
+                "self-issued-registration",
+                alone,
+                total,
+                "the time of the predictions rests on a clock of the project's own",
+            )
+
+
+def _is_self_issued(attempt: AttemptFact) -> bool:
+    stamp = attempt.registration_facts.get("predictions")
+    return isinstance(stamp, Mapping) and "self-issued" in str(stamp.get("independence", ""))
 
 
 def _runs(study: JudgedStudy) -> Iterator[dict[str, Any]]:
@@ -122,7 +146,8 @@ def _not_read(
                 "contract-not-read",
                 len(without),
                 len(states),
-                "no false accept and no false reject can be told there",
+                "no false accept and no false reject can be known there, and mutants are scored "
+                "by what their author expects alone",
             ),
             "from": sources.ranges(fact.source for fact in without),
         }
@@ -162,6 +187,46 @@ def _unscored(fates: list[MutantFate]) -> Iterator[dict[str, Any]]:
             count,
             totals[grader],
             "they are not in its score: no valid reading, or one that is an error",
+        )
+
+
+_OUTSIDE: Final = {
+    Fate.BRITTLE: "they are not in its score: it rejected healthy or restored systems as well",
+    Fate.EQUIVALENT: "they are not in its score: the contract passes them, so they are equivalent "
+    "or the contract is blind to them",
+}
+
+
+def _outside_the_score(fates: list[MutantFate]) -> Iterator[dict[str, Any]]:
+    totals = Counter(item.grader for item in fates)
+    for fate, leaves in _OUTSIDE.items():
+        found = Counter(item.grader for item in fates if item.fate is fate)
+        for grader, count in sorted(found.items()):
+            yield _limit(f"{fate.value}-mutants {grader}", count, totals[grader], leaves)
+
+
+def _contract(fates: list[MutantFate]) -> Iterator[dict[str, Any]]:
+    """Where the contract says something else than the mutants' authors."""
+    own = [item for item in fates if item.grader == CONTRACT]
+    against = [item for item in own if item.is_survivor or item.is_false_reject]
+    if against:
+        yield _limit(
+            "contract-against-authors",
+            len(against),
+            len(own),
+            "the contract passes a repair that its author calls wrong, or rejects one that its "
+            "author calls right: " + ", ".join(item.mutant for item in against),
+        )
+
+
+def _demo(study: JudgedStudy) -> Iterator[dict[str, Any]]:
+    runs_of_the_demo = [a for a in study.attempts if a.registration != PUBLISHED]
+    if runs_of_the_demo and study.study.application.startswith("demo:"):
+        yield _limit(
+            "stand-in-application",
+            len(runs_of_the_demo),
+            len(study.attempts),
+            "the application is the demo's: verdicts and volumes say nothing about the real images",
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_sremut.ledger.figures import figure, mean, percent, wilson
+from pytest_sremut.ledger.figures import figure, mean, percent, retained, wilson
 from pytest_sremut.ledger.judge import JudgedStudy
 from pytest_sremut.ledger.model import AttemptFact, StateFact, WindowFact
 from pytest_sremut.ledger.sources import Sources, files_of
@@ -18,7 +18,7 @@ from pytest_sremut.study.model import Quantity
 from pytest_sremut.study.names import Measure
 from pytest_sremut.study.verdict import State
 
-__all__ = ["quantities", "retained", "retained_means", "windows"]
+__all__ = ["quantities", "retained_means", "windows"]
 
 
 def windows(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
@@ -61,16 +61,6 @@ def _counted(window: WindowFact) -> dict[str, Any]:
         "successes": window.successes,
         "error_rate_percent": figure(percent(window.failures, window.requests)),
     }
-
-
-def retained(healthy: WindowFact | None, observed: WindowFact | None) -> float | None:
-    """Successful responses per round in percent of the healthy window's; None without data."""
-    if healthy is None or observed is None:
-        return None
-    if not healthy.rounds or not observed.rounds or not healthy.successes:
-        return None
-    # One division: 100 * (a / b) / (c / d) would round three times.
-    return 100.0 * (observed.successes * healthy.rounds) / (observed.rounds * healthy.successes)
 
 
 def _healthy(attempt: AttemptFact) -> StateFact | None:

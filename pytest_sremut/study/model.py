@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pytest_sremut.study.names import OWN_APPLICATIONS, Instrument, plugin_fault
-from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, State, Verdict
+from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, Expectation, State, Verdict
 
 __all__ = [
     "BenchmarkPins",
@@ -131,6 +131,7 @@ class Mutant:
     creates: tuple[Mapping[str, Any], ...]  # further objects (templates), e.g. manual Endpoints
     activation: tuple[str, ...]  # names of activation criteria
     differs: tuple[str, ...]  # JSON pointers in which the mutant's body differs, as declared
+    expect: Expectation = Expectation.REJECT  # ACCEPT: a right repair, a control
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from pytest_sremut.study.mutants import (
     strip_server_fields,
 )
 from pytest_sremut.study.names import Criterion
+from pytest_sremut.study.verdict import Expectation
 
 __all__ = ["WHOLE_OBJECT", "load_registry", "parse_registry"]
 
@@ -70,6 +71,7 @@ def _mutant(entry: Mapping[str, Any]) -> Mutant:
         creates=tuple(entry.get("creates", ())),
         activation=tuple(Criterion(word).value for word in entry["activation"]),
         differs=(WHOLE_OBJECT,) if absent else tuple(sorted(entry["differs"])),
+        expect=Expectation(entry.get("expect", Expectation.REJECT)),
     )
 
 

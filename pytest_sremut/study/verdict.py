@@ -12,6 +12,7 @@ __all__ = [
     "CONTRACT",
     "ContractVerdict",
     "Evaluation",
+    "Expectation",
     "Outcome",
     "Registration",
     "State",
@@ -53,6 +54,13 @@ def disagreement(verdict: Verdict, contract: ContractVerdict) -> str:
     if verdict is Verdict.REJECT and contract is ContractVerdict.PASS:
         return "false reject"
     return ""
+
+
+class Expectation(StrEnum):
+    """What a mutant's author expects of a grader that is right."""
+
+    REJECT = "reject"  # a repair that was never made, or made wrong
+    ACCEPT = "accept"  # a right repair: a control
 
 
 class Evaluation(StrEnum):

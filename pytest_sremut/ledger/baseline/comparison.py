@@ -20,7 +20,13 @@ from pytest_sremut.ledger.baseline.document import (
     Tally,
     grader_of,
 )
-from pytest_sremut.study.verdict import ContractVerdict, State, Verdict, disagreement
+from pytest_sremut.study.verdict import (
+    ContractVerdict,
+    Expectation,
+    State,
+    Verdict,
+    disagreement,
+)
 
 __all__ = ["Comparison", "Seen", "StudyComparison", "compare", "taken"]
 
@@ -234,7 +240,7 @@ def taken(ledger: _Json, digest: str, before: Baseline | None = None) -> Baselin
 
 def _taken(study: _Json, digest: str, before: StudyBaseline | None) -> StudyBaseline:
     tallies, cells = _tallies(study), _cells(study)
-    mutants = len(study["plan"]["mutants"])
+    mutants = sum(one["expect"] == Expectation.REJECT for one in study["plan"]["mutants"])
     profiles = {attempt["profile"] for attempt in study["attempts"] if attempt["counted"]}
     scores = {
         row["grader"]: Tally(killed=row["killed"], scored=row["scored"])

@@ -14,8 +14,8 @@ from pytest_sremut.ground.formats.canonical import canonical_json
 __all__ = ["FORMAT", "SCHEMA", "checked", "ledger_bytes", "parse_ledger"]
 
 SCHEMA: Final = "sremut/ledger/v1"
-FORMAT: Final = 1
-"""Increased when the same records would give another ledger."""
+FORMAT: Final = 2
+"""Raised whenever the same records would give another ledger."""
 _ROOM: Final = "pytest_sremut.ledger"
 
 

@@ -23,6 +23,8 @@ __all__ = [
     "falsification",
     "matrix",
     "scores",
+    "share",
+    "survives",
     "totals",
     "unexpected_readings",
     "violated",
@@ -30,15 +32,43 @@ __all__ = [
 
 
 def scores(study: Json) -> Iterator[str]:
-    """Mutation scores, and the survivors."""
+    """False rejects and survivors, the two sides of each grader, and mutation scores."""
+    yield from _findings(study)
+    yield from section(
+        "Two sides of each grader",
+        ("grader", "wrong repairs rejected", "right systems accepted", "informedness", "sources"),
+        (
+            (
+                code(row["grader"]),
+                share(row["wrong_rejected"]),
+                share(row["right_accepted"]),
+                amount(row["informedness"]),
+                cited(row),
+            )
+            for row in study["scores"]
+        ),
+    )
     yield from section(
         "Mutation score",
-        ("grader", "killed of scored", "percent", "unscored", "unproven", "sources"),
+        (
+            "grader",
+            "killed of scored",
+            "percent",
+            "brittle (runs)",
+            "equivalent",
+            "controls accepted",
+            "unscored",
+            "unproven",
+            "sources",
+        ),
         (
             (
                 code(row["grader"]),
                 f"{row['killed']} of {row['scored']}",
                 amount(row["percent"], " %") if row["percent"] is not None else "no score",
+                f"{row['brittle']} ({row['brittle_runs']})",
+                str(row["equivalent"]),
+                f"{row['controls_accepted']} of {row['controls']}",
                 str(row["unscored"]),
                 str(row["unproven"]),
                 cited(row),
@@ -46,24 +76,49 @@ def scores(study: Json) -> Iterator[str]:
             for row in study["scores"]
         ),
     )
+
+
+def _findings(study: Json) -> Iterator[str]:
+    """What a maintainer looks for: right systems rejected, and wrong ones accepted."""
     models = {mutant["id"]: mutant["models"] for mutant in study["plan"]["mutants"]}
+    columns = ("grader", "mutant", "accepted", "runs", "fate", "models", "sources")
+
+    def row_of(row: Json, item: Json) -> tuple[str, ...]:
+        return (
+            code(row["grader"]),
+            code(item["mutant"]),
+            f"{item['accepted']} of {item['readings']} readings",
+            f"{sum(item['runs'].values())} by {item['instruments']} instruments",
+            item["fate"],
+            escaped(models[item["mutant"]]),
+            cited(item),
+        )
+
+    every = [(row, item) for row in study["scores"] for item in row["mutants"]]
+    yield from section(
+        "Controls: right repairs, which a grader must accept",
+        columns,
+        [row_of(row, item) for row, item in every if item["expect"] == "accept"],
+    )
     yield from section(
         "Survivors: the grader accepted a system that was never repaired",
-        ("grader", "mutant", "accepted", "fate", "models", "sources"),
-        (
-            (
-                code(row["grader"]),
-                code(item["mutant"]),
-                f"{item['accepted']} of {item['accepted'] + item['rejected'] + item['errors']}",
-                item["fate"],
-                escaped(models[item["mutant"]]),
-                cited(item),
-            )
-            for row in study["scores"]
-            for item in row["mutants"]
-            if item["accepted"]
-        ),
+        columns,
+        [row_of(row, item) for row, item in every if survives(item)],
     )
+
+
+def survives(item: Json) -> bool:
+    """Whether a grader let a mutant survive in some run; controls and equivalents never do."""
+    lost: int = item["runs"].get("survived", 0) + item["runs"].get("unstable", 0)
+    return lost > 0 and bool(item["expect"] == "reject")
+
+
+def share(given: Json) -> str:
+    """Counts, then the percentage."""
+    shown = f"{given['part']} of {given['of']} runs"
+    if given["percent"] is not None:
+        shown += f" ({amount(given['percent'], ' %')})"
+    return shown + (f", {given['errors']} errors" if given["errors"] else "")
 
 
 def disagreements(study: Json) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_sremut.ledger.renderings.markdown_findings import share, survives
 from pytest_sremut.ledger.renderings.markdown_tables import (
     amount,
     code,
@@ -63,12 +64,25 @@ def _study(study: Json) -> Iterator[str]:
     yield ""
     wrong = {row["oracle"]: row for row in study["disagreements"]}
     yield from table(
-        ("grader", "killed", "score", "false accepts", "false rejects"),
+        (
+            "grader",
+            "killed",
+            "score",
+            "wrong repairs rejected",
+            "right systems accepted",
+            "informedness",
+            "false accepts",
+            "false rejects",
+        ),
         (
             (
                 code(row["grader"]),
                 f"{row['killed']} of {row['scored']}",
-                "no score" if row["percent"] is None else amount(row["percent"], " %"),
+                ("no score" if row["percent"] is None else amount(row["percent"], " %"))
+                + (f", brittle in {row['brittle_runs']} runs" if row["brittle_runs"] else ""),
+                share(row["wrong_rejected"]),
+                share(row["right_accepted"]),
+                amount(row["informedness"]),
                 _of(wrong.get(row["grader"]), "false_accepts", "of_contract_rejects"),
                 _of(wrong.get(row["grader"]), "false_rejects", "of_contract_passes"),
             )
@@ -85,11 +99,18 @@ def _of(row: Json | None, part: str, whole: str) -> str:
 def _lists(study: Json) -> Iterator[str]:
     models = {mutant["id"]: mutant["models"] for mutant in study["plan"]["mutants"]}
     told = [
+        f"- {code(row['grader'])} rejected the control {code(item['mutant'])} "
+        f"({escaped(models[item['mutant']])})"
+        for row in study["scores"]
+        for item in row["mutants"]
+        if item["fate"] == "control rejected"
+    ]
+    told += [
         f"- {code(row['grader'])} let {code(item['mutant'])} survive "
         f"({escaped(models[item['mutant']])})"
         for row in study["scores"]
         for item in row["mutants"]
-        if item["accepted"]
+        if survives(item)
     ]
     told += [
         f"- {code(row['mutant'])}: repetitions disagree: "

@@ -7,6 +7,9 @@ Each grader is a folder with the registry's file in it, so that a viewer shows o
 | killed | Killed | yes |
 | survived, unstable | Survived | yes |
 | unproven: evidence of it is damaged | NoCoverage | yes, undetected |
+| equivalent: the contract passes it | Ignored | no |
+| a control, accepted or rejected | Ignored | no |
+| brittle: rejected like the grader's own controls | RuntimeError | no |
 | unscored: a reading is an error | RuntimeError | no |
 | unscored: no valid reading | Ignored | no |
 """
@@ -18,6 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_sremut.ledger.scores import Fate
+from pytest_sremut.study.verdict import Expectation
 
 __all__ = ["stryker_report"]
 
@@ -69,6 +73,8 @@ def _mutant(study: Json, row: Json, item: Json, text: str) -> dict[str, Any]:
 
 
 def _status(item: Json) -> str:
+    if item["expect"] == Expectation.ACCEPT:
+        return "Ignored"
     match Fate(item["fate"]):
         case Fate.KILLED:
             return "Killed"
@@ -76,6 +82,10 @@ def _status(item: Json) -> str:
             return "Survived"
         case Fate.UNPROVEN:
             return "NoCoverage"
+        case Fate.BRITTLE:
+            return "RuntimeError"
+        case Fate.EQUIVALENT | Fate.CONTROL_ACCEPTED | Fate.CONTROL_REJECTED:
+            return "Ignored"
         case Fate.UNSCORED:
             return "RuntimeError" if item["errors"] else "Ignored"
 

@@ -1,4 +1,4 @@
-"""The summary as plain lines: survivors first, counts before percentages, denominators stated.
+"""The summary as plain lines: findings first, counts before percentages, denominators stated.
 
 The live session and later readers of the same evidence all use this module, so they cannot
 disagree. It does not depend on a terminal.
@@ -10,18 +10,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pytest_sremut.ledger.figures import retained
 from pytest_sremut.ledger.model import PUBLISHED, AttemptFact, WindowFact
 from pytest_sremut.ledger.scores import (
     Fate,
     MutantFate,
+    Said,
     disagreements,
     fates,
-    retained_percent,
+    said,
     score,
     violated_sets,
 )
+from pytest_sremut.ledger.sides import Share, sides
 from pytest_sremut.study.model import Study
-from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, State, Verdict
+from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, Expectation, State, Verdict
 
 __all__ = ["summary_lines"]
 
@@ -44,11 +47,13 @@ class _Table:
 def summary_lines(study: Study, attempts: Sequence[AttemptFact]) -> list[str]:
     """The summary of one study over these attempts (all of them, valid or not)."""
     graders = [spec.id for spec in study.oracles] + [CONTRACT]
-    mutants = [mutant.id for mutant in study.mutants]
-    everything = fates(attempts, graders=graders, mutants=mutants)
+    everything = fates(attempts, graders=graders, mutants=study.mutants)
     lines = [_attempts_line(study, attempts)]
     runnable = all(attempt.registration != PUBLISHED for attempt in attempts)
+    lines += _false_rejects(study, attempts, everything, runnable=runnable)
     lines += _survivors(study, everything, runnable=runnable)
+    lines += _equivalents(study, everything)
+    lines += _controls(study, everything)
     lines += [
         "",
         "verdicts over valid attempts (A accept, R reject, E error; P pass for the contract)",
@@ -56,6 +61,8 @@ def summary_lines(study: Study, attempts: Sequence[AttemptFact]) -> list[str]:
     lines += _Table(rows=list(_matrix(study, attempts))).lines()
     lines += ["", "workload over valid attempts"]
     lines += _Table(rows=list(_workload(study, attempts))).lines()
+    lines += ["", "two sides of each grader (in runs; informedness = both shares - 1)"]
+    lines += _Table(rows=list(_two_sides(study, attempts))).lines()
     lines += ["", "mutation score (mutants killed of mutants scored)"]
     lines += _Table(rows=list(_scores(study, everything))).lines()
     lines += _disagreement_lines(attempts)
@@ -73,25 +80,122 @@ def _attempts_line(study: Study, attempts: Sequence[AttemptFact]) -> str:
     return f"{study.id}: {valid} of {planned} runs have a valid attempt; attempts: {told}"
 
 
+def _reproduce(study: Study, run: str | None, state: State, grader: str) -> str:
+    """The command that reads one cell again.
+
+    It names an item's own id: an expression would also choose studies and runs whose ids only
+    begin like these. The run passes its earlier states by itself.
+    """
+    return f'            reproduce: pytest "{study.file}::test_cell[{run}-{state.value}-{grader}]"'
+
+
+def _false_rejects(
+    study: Study,
+    attempts: Sequence[AttemptFact],
+    everything: Sequence[MutantFate],
+    *,
+    runnable: bool,
+) -> Iterator[str]:
+    """Right systems that a grader rejected: controls first, then healthy and restored states."""
+    found: list[str] = []
+    for item in everything:
+        if item.is_false_reject:
+            models = study.mutant(item.mutant).models
+            found.append(f"  {item.grader:<9} {item.mutant}  {_rested(item)}  ({models})")
+            if runnable and item.first_rejecting_run:
+                run = item.first_rejecting_run
+                found.append(_reproduce(study, run, State.FAULTED, item.grader))
+    for spec in study.oracles:
+        for state in (State.HEALTHY, State.RESTORED):
+            passed = [
+                (one.run, said(fact, spec.id))
+                for one in attempts
+                if one.valid
+                and (fact := one.states.get(state)) is not None
+                and fact.contract is not None
+                and fact.contract.verdict is ContractVerdict.PASS
+            ]
+            rejecting = [run for run, seen in passed if seen in {Said.REJECT, Said.DIFFERS}]
+            if rejecting:
+                runs = _runs(len(passed))
+                found.append(
+                    f"  {spec.id:<9} {state.value}  rejected in {len(rejecting)} of {runs}"
+                )
+                if runnable:
+                    found.append(_reproduce(study, rejecting[0], state, spec.id))
+    if found:
+        yield ""
+        yield "false rejects (the grader rejected a system that was right)"
+        yield from found
+
+
 def _survivors(study: Study, everything: Sequence[MutantFate], *, runnable: bool) -> Iterator[str]:
-    survived = [f for f in everything if f.fate in {Fate.SURVIVED, Fate.UNSTABLE}]
+    survived = [item for item in everything if item.is_survivor]
     if not survived:
         return
     yield ""
     yield "survivors (the grader accepted a system that was never repaired)"
     for item in survived:
-        mutant = study.mutant(item.mutant)
-        readings = item.accepted + item.rejected
+        models = study.mutant(item.mutant).models
         yield (
-            f"  {item.grader:<9} {item.mutant}  accepted {item.accepted} of {readings} "
-            f"faulted readings  ({mutant.models})"
+            f"  {item.grader:<9} {item.mutant}  {_rested(item)}  ({models})"
             + ("  UNSTABLE" if item.fate is Fate.UNSTABLE else "")
         )
         if runnable:
-            cell = f"{item.first_accepting_run}-{State.FAULTED.value}-{item.grader}"
-            # The item's own id, not an expression: that would also select studies and runs whose
-            # ids begin like these. The run passes through its earlier states by itself.
-            yield f'            reproduce: pytest "{study.file}::test_cell[{cell}]"'
+            yield _reproduce(study, item.first_accepting_run, State.FAULTED, item.grader)
+
+
+def _equivalents(study: Study, everything: Sequence[MutantFate]) -> Iterator[str]:
+    """Mutants that the contract passed: nobody has shown them to be wrong."""
+    passed = {item.mutant: item for item in everything if item.runs.get(Fate.EQUIVALENT)}
+    if passed:
+        yield ""
+        yield "equivalent (the contract passes it, or is blind to it; in no score)"
+        for mutant, item in passed.items():
+            count = _runs(item.runs[Fate.EQUIVALENT])
+            yield f"  {mutant}  passed in {count}  ({study.mutant(mutant).models})"
+
+
+def _controls(study: Study, everything: Sequence[MutantFate]) -> Iterator[str]:
+    """Right repairs: how many of them each grader accepts."""
+    controls = [item for item in everything if item.expect is Expectation.ACCEPT]
+    if controls:
+        yield ""
+        yield "controls (right repairs, which a grader must accept; in no mutation score)"
+        for item in controls:
+            models = study.mutant(item.mutant).models
+            told = f"{item.fate.value}: {_rested(item)}"
+            yield f"  {item.grader:<9} {item.mutant}  {told}  ({models})"
+
+
+def _rested(item: MutantFate) -> str:
+    """What a fate rests on: runs are what counts, readings are how often we looked."""
+    told = f"accepted {item.accepted} of {item.readings} faulted readings"
+    instruments = f"{item.instruments} instrument{'s' if item.instruments != 1 else ''}"
+    return f"{told} ({_runs(sum(item.runs.values()))}, {instruments})"
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' if count != 1 else ''}"
+
+
+def _two_sides(study: Study, attempts: Sequence[AttemptFact]) -> Iterator[tuple[str, ...]]:
+    expected = {mutant.id: mutant.expect for mutant in study.mutants}
+    yield ("grader", "wrong repairs rejected", "right systems accepted", "informedness")
+    for grader in [*(spec.id for spec in study.oracles), CONTRACT]:
+        both = sides(attempts, grader, expected)
+        number = both.informedness
+        shown = "-" if number is None else f"{number:+.2f}"
+        yield (grader, _share(both.rejected), _share(both.accepted), shown)
+
+
+def _share(given: Share) -> str:
+    told = f"{given.part} of {given.of}"
+    if given.rate is not None:
+        told += f" ({100 * given.rate:.1f} %)"
+    notes = [f"{given.errors} errors"] if given.errors else []
+    notes += [f"{given.differing} where instruments differ"] if given.differing else []
+    return told + (f", {', '.join(notes)}" if notes else "")
 
 
 def _matrix(study: Study, attempts: Sequence[AttemptFact]) -> Iterator[tuple[str, ...]]:
@@ -136,14 +240,14 @@ def _workload(study: Study, attempts: Sequence[AttemptFact]) -> Iterator[tuple[s
     for mutant in study.mutants:
         own = [item for item in attempts if item.valid and item.mutant == mutant.id]
         for state in study.states:
+            facts = [fact for item in own if (fact := item.states.get(state)) is not None]
             windows = [
-                fact.window
-                for item in own
-                if (fact := item.states.get(state)) is not None and fact.window is not None
+                fact.post_mutation or fact.window for fact in facts if fact.window is not None
             ]
             if not windows:
                 continue
-            yield (mutant.id, state.value, *_window_cells(windows), _retained(own, state))
+            counted = [window for window in windows if window is not None]
+            yield (mutant.id, state.value, *_window_cells(counted), _retained(own, state))
 
 
 def _window_cells(windows: Sequence[WindowFact]) -> tuple[str, str, str]:
@@ -155,13 +259,24 @@ def _window_cells(windows: Sequence[WindowFact]) -> tuple[str, str, str]:
 
 
 def _retained(own: Sequence[AttemptFact], state: State) -> str:
+    """Of the rounds begun after the mutant was applied where they are known, else of all."""
     if state is not State.FAULTED:
         return ""
-    values = [value for item in own if (value := retained_percent(item)) is not None]
+    known = [item.states[state].post_mutation is not None for item in own if state in item.states]
+    is_post = bool(known) and all(known)
+    values = [value for item in own if (value := _retained_of(item, is_post=is_post)) is not None]
     if not values:
         return "-"
     listed = ", ".join(f"{value:.2f}" for value in values)
-    return f"{sum(values) / len(values):.2f} % mean of {len(values)} ({listed})"
+    window = "post-mutation window" if is_post else "full window"
+    return f"{sum(values) / len(values):.2f} % {window}, mean of {_runs(len(values))} ({listed})"
+
+
+def _retained_of(attempt: AttemptFact, *, is_post: bool) -> float | None:
+    healthy, faulted = attempt.states.get(State.HEALTHY), attempt.states.get(State.FAULTED)
+    if healthy is None or faulted is None:
+        return None
+    return retained(healthy.window, faulted.post_mutation if is_post else faulted.window)
 
 
 def _scores(study: Study, everything: Sequence[MutantFate]) -> Iterator[tuple[str, ...]]:
@@ -170,6 +285,9 @@ def _scores(study: Study, everything: Sequence[MutantFate]) -> Iterator[tuple[st
         result = score(grader, everything)
         percent = "no score" if result.percent is None else f"{result.percent:.1f} %"
         notes = [f"{result.unscored} unscored"] if result.unscored else []
+        if result.brittle_runs:
+            notes.append(f"brittle in {_runs(result.brittle_runs)}: it rejects its own controls")
+        notes += [f"{result.equivalent} equivalent"] if result.equivalent else []
         notes += [f"{result.unproven} unproven (evidence is damaged)"] if result.unproven else []
         yield (grader, f"{result.killed} of {result.scored}", percent, use, ", ".join(notes))
 

@@ -166,7 +166,10 @@ def test_the_composition_is_what_its_parts_add_up_to(fix: Adjudicated) -> None:
 
 def test_scores_of_the_configurations(fix: Adjudicated) -> None:
     scores = {row["grader"]: (row["killed"], row["scored"]) for row in fix.study["scores"]}
-    assert scores == {"O1": (0, 3), "O2": (3, 3), "O3": (3, 3), "O4": (3, 3), "contract": (0, 0)}
+    # O2 rejects the healthy and restored systems as well: it has killed nothing.
+    assert scores == {"O1": (0, 3), "O2": (0, 0), "O3": (3, 3), "O4": (3, 3), "contract": (0, 0)}
+    brittle = {row["grader"]: row["brittle_runs"] for row in fix.study["scores"]}
+    assert brittle == {"O1": 0, "O2": 3, "O3": 0, "O4": 0, "contract": 0}
     assert fix.percent("contract") is None
     (limit,) = [x for x in fix.study["limits"] if x["limit"] == "contract-not-read"]
     assert (limit["count"], limit["of"]) == (9, 9)

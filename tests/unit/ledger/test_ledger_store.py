@@ -70,9 +70,9 @@ def test_a_write_that_fails_leaves_the_old_ledger(
 def test_the_ledger_satisfies_its_schema_and_another_version_does_not(
     judged_whole: Adjudicated,
 ) -> None:
-    assert parse_ledger(judged_whole.data, what="x")["format"] == 1
-    with pytest.raises(EvidenceError, match=r"x: format: found 2; allowed: 1"):
-        parse_ledger(judged_whole.data.replace(b'"format":1', b'"format":2'), what="x")
+    assert parse_ledger(judged_whole.data, what="x")["format"] == 2
+    with pytest.raises(EvidenceError, match=r"x: format: found 1; allowed: 2"):
+        parse_ledger(judged_whole.data.replace(b'"format":2', b'"format":1'), what="x")
     with pytest.raises(EvidenceError, match="x: not JSON"):
         parse_ledger(judged_whole.data[:-10], what="x")
 
@@ -125,7 +125,8 @@ def test_a_step_summary_is_appended(tmp_path: Path) -> None:
 
 def test_the_step_summary_tells_counts_survivors_and_the_digest(judged_whole: Adjudicated) -> None:
     text = step_summary(judged_whole.ledger, "f" * 64)
-    assert "| `O1` | 0 of 3 | 0 % | 18 of 18 | 0 of 36 |" in text
+    shares = "0 of 9 runs (0 %) | 18 of 18 runs (100 %) | 0"
+    assert f"| `O1` | 0 of 3 | 0 % | {shares} | 18 of 18 | 0 of 36 |" in text
     assert "- `O1` let `MS-M02` survive (an agent that recreates" in text
     assert text.endswith(f"SHA-256 `{'f' * 64}`\n")
 
