@@ -184,7 +184,7 @@ class Driver:
         return self.outcome
 
     def abort(self, why: BaseException) -> Outcome:
-        """End the attempt because the session ends; restores what was mutated. Never raises."""
+        """End the attempt because the session ends; restore first. The first reason stays."""
         if self.outcome is None:
             self._stop(RunStoppedError(Outcome.DRIVER_ABORTED, told(why)))
         assert self.outcome is not None

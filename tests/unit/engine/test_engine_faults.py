@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from engine_world import ROOT, STUDY, small_application
@@ -109,6 +110,19 @@ def test_a_plugins_fault_is_injected_and_taken_back_by_it(world: KilledWorld) ->
     kinds = [entry["facts"].get("kind") for entry in entries if entry["transition"] == "INTENT"]
     assert kinds.index("delete-target") < kinds.index("restore-target")
     assert kinds.count("recycle-pods") == 1
+
+
+def test_the_fault_of_the_documentation_works(world: KilledWorld) -> None:
+    text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    section = text.partition("## A fault of another plugin")[2]
+    code = section.partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Any] = {}
+    exec(compile(code, "docs/studies.md", "exec"), names)
+    one = world.driver("MS-M02", study=broken_by(world, "plugin:gone"))
+    brought = names["pytest_sremut_faults"](None)
+    one._instruments = InstrumentSet(world.instruments, faults=brought)
+    one.state(State.RESTORED)
+    assert one.outcome is Outcome.COMPLETE
 
 
 def test_a_plugin_that_is_not_here_stops_the_run_before_it_begins(world: KilledWorld) -> None:
