@@ -64,10 +64,7 @@ IMAGES: Final = (
         sources=(
             "cluster/kind/images/wrk2/fetch.py",
             "cluster/kind/images/wrk2/mix.lua",
-            *(
-                f"workload/{m}.py"
-                for m in ("generator", "load", "mix", "rounds", "units", "writer")
-            ),
+            *(f"workload/{m}.py" for m in ("draws", "mix", "plan", "rounds", "settings", "units")),
         ),
     ),
     ImageSpec(
