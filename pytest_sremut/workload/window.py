@@ -67,6 +67,12 @@ class Window:
         return all(item.timeouts_known for item in self.usable)
 
     @property
+    def generator(self) -> str:
+        """What drove the load, as its log names it; empty where it does not, or names several."""
+        named = {item.generator for item in self.rounds}
+        return named.pop() if len(named) == 1 else ""
+
+    @property
     def delivery(self) -> Delivery | None:
         """What the generator says of its own delivery; None: not every round says it."""
         told = [item.delivery for item in self.rounds if item.delivery is not None]
