@@ -35,7 +35,7 @@ def load_job(
     namespace: str,
     workload: Workload,
     rounds: int,
-    seed: int = 1,
+    seed: int,
     image: str,
     labels: Mapping[str, str],
 ) -> dict[str, Any]:
