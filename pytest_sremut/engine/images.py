@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["DEMO", "LOAD", "PROBE", "image_of"]
 
 DEMO: Final = "sremut/demo:1"
-LOAD: Final = "sremut/wrk2:1"
+LOAD: Final = "sremut/load:1"
 PROBE: Final = "busybox:1.36"
 
 _NAMES: Final = {"demo": DEMO, "load": LOAD, "probe": PROBE}

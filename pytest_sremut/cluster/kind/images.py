@@ -58,8 +58,8 @@ IMAGES: Final = (
         sources=("demo/*.py",),
     ),
     ImageSpec(
-        name="sremut/wrk2:1",
-        local="docker.io/sremut/wrk2:1",
+        name="sremut/load:1",
+        local="docker.io/sremut/load:1",
         dockerfile="cluster/kind/images/wrk2/Dockerfile",
         sources=(
             "cluster/kind/images/wrk2/fetch.py",

@@ -30,7 +30,7 @@ def test_the_job_runs_once_and_keeps_its_log() -> None:
         workload=WORKLOAD,
         rounds=12,
         seed=77,
-        image="sremut/wrk2:1",
+        image="sremut/load:1",
         labels={"app": "sremut-load"},
     )
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
@@ -47,7 +47,7 @@ def test_the_job_runs_once_and_keeps_its_log() -> None:
     pod = spec["template"]["spec"]
     assert pod["restartPolicy"] == "Never"
     (container,) = pod["containers"]
-    assert container["image"] == "sremut/wrk2:1"
+    assert container["image"] == "sremut/load:1"
     assert container["args"] == load_arguments(WORKLOAD, rounds=12, seed=77)
     assert all(isinstance(word, str) for word in container["args"])
 
