@@ -262,8 +262,8 @@ def driven() -> dict[tuple[str, str], tuple[Plan, Totals]]:
     for _ in range(3):
         rounds = asyncio.run(all_rounds())
         if max(totals.stalled for _, totals in rounds.values()) < 0.2:
-            break
-    return rounds
+            return rounds
+    pytest.skip("this machine is too busy to drive the load of the recordings")
 
 
 def near(found: int, recorded: int) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_sremut.workload.delivery import Asked, judge
 from pytest_sremut.workload.report import (
     ParsedLog,
     ReportForm,
@@ -22,7 +23,7 @@ from pytest_sremut.workload.report import (
     parse_timestamp,
 )
 from pytest_sremut.workload.units import parse_time
-from pytest_sremut.workload.window import functional, window
+from pytest_sremut.workload.window import delivery_facts, functional, window
 
 START = datetime(2026, 8, 29, 10, 22, 4, tzinfo=UTC)
 DASHES = "-" * 58
@@ -409,6 +410,12 @@ LINES = st.sampled_from(
         *report(0, latency="-nanus"),
         *report(9, took="1.00", sockets="connect 1, read 2, write 3, timeout 4", failures="3"),
         "Running wrk2 on round #2",
+        "Running sremut-load on round #3",
+        "  Thread Stats   Avg      Stdev     Max   +/- Stdev",
+        "  Generator: sremut-load (embedded generator), variant dsb, distribution exp, seed 5",
+        "  Generator: x, variant y, seed 9999999999999999",
+        "  sremut: due 9, sent 9, answered 9, late 0, latest 1.00ms, stalled 0.00us",
+        "  sremut: due 999999999999999999, sent 0, answered 9, late 9, latest nan, stalled -1s",
         "unable to connect to a:1 Connection refused",
         "unable to resolve a:1 Name or service not known",
         "  999999999999999999 requests in 9999999999999999999999999999999999.00h, 9PB read",
@@ -429,6 +436,8 @@ def sound(parsed: ParsedLog) -> None:
     seen = window(parsed.rounds, after=None, at_least=1)
     holds, sentence = functional(seen, 1)
     assert sentence
+    asked = Asked(rate=100.0, duration=10.0, connections=3)
+    assert judge(delivery_facts(seen, asked), control=True).reason
     if holds:
         assert seen.requests > 0
         assert seen.failures == 0
@@ -443,4 +452,6 @@ def test_any_bytes_are_a_log(raw: bytes) -> None:
 @settings(max_examples=200)
 @given(st.lists(st.tuples(STAMPS, LINES | st.text(max_size=20)), max_size=40))
 def test_any_lines_are_a_log(lines: list[tuple[str, str]]) -> None:
-    sound(parse_log("\n".join(stamp + line for stamp, line in lines).encode("utf-8", "replace")))
+    raw = "\n".join(stamp + line for stamp, line in lines).encode("utf-8", "replace")
+    sound(parse_log(raw))
+    sound(parse_log(raw, asked=Asked(rate=100.0, duration=10.0, connections=3)))
