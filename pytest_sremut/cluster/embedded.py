@@ -29,7 +29,7 @@ __all__ = [
 _STARTUP: Final = 30.0
 _PYTHON_IMAGES: Final = {
     "sremut/demo:1": "pytest_sremut.demo.service",
-    "sremut/wrk2:1": "pytest_sremut.workload.generator",
+    "sremut/load:1": "pytest_sremut.workload.generator",
 }
 
 

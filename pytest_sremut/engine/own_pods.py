@@ -24,7 +24,7 @@ ROLE_LABEL: Final = "sremut.io/role"
 """On our own pods: `load` or `probe`. None of them may be there when an oracle is read."""
 
 DEMO: Final = "sremut/demo:1"
-LOAD: Final = "sremut/wrk2:1"
+LOAD: Final = "sremut/load:1"
 PROBE: Final = "busybox:1.36"
 
 _IMAGES: Final = {"demo": DEMO, "load": LOAD, "probe": PROBE}

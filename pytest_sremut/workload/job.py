@@ -12,8 +12,8 @@ from pytest_sremut.study.model import Workload
 __all__ = ["load_arguments", "load_job"]
 
 
-def load_arguments(workload: Workload, *, rounds: int) -> list[str]:
-    """The generator's arguments for `rounds` rounds of a workload."""
+def load_arguments(workload: Workload, *, rounds: int, seed: int) -> list[str]:
+    """The generator's arguments for `rounds` rounds of a workload. `seed` decides all draws."""
     mix = [{"name": kind.name, "path": kind.path, "weight": kind.weight} for kind in workload.mix]
     return [
         f"--threads={workload.threads}",
@@ -23,6 +23,7 @@ def load_arguments(workload: Workload, *, rounds: int) -> list[str]:
         f"--rounds={rounds}",
         f"--pause={workload.pause:g}s",
         f"--timeout={workload.timeout:g}s",
+        f"--seed={seed}",
         f"--mix={json.dumps(mix, separators=(',', ':'))}",
         workload.url,
     ]
@@ -34,6 +35,7 @@ def load_job(
     namespace: str,
     workload: Workload,
     rounds: int,
+    seed: int,
     image: str,
     labels: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -47,6 +49,7 @@ def load_job(
         namespace: Where the workload's URL resolves.
         workload: Rate, connections, rounds' duration and mix.
         rounds: How many rounds the pod drives.
+        seed: Of all draws of the window, `draws.window_seed`.
         image: The load image.
         labels: On the Job and on its pod.
     """
@@ -72,7 +75,7 @@ def load_job(
                             "name": "load",
                             "image": image,
                             "imagePullPolicy": "IfNotPresent",
-                            "args": load_arguments(workload, rounds=rounds),
+                            "args": load_arguments(workload, rounds=rounds, seed=seed),
                             "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}},
                         }
                     ],

@@ -1,19 +1,15 @@
-"""Which request is sent next: exact proportions, in an order that a seed decides.
+"""The kinds of requests that a load mixes, and their weights.
 
-A cycle holds every kind as often as its weight says (60/30/10 is a cycle of ten); each cycle is a
-fresh shuffle by a generator with a known seed. So the same seed gives the same sequence, and the
-proportions hold exactly over every cycle.
+Which kind a request is, is drawn for each request alone (`draws.choices`), as the benchmark's own
+script does: 60/30/10 are probabilities, no proportions that a round must have.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import random
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["Kind", "MixError", "parse_mix", "sequence"]
+__all__ = ["Kind", "MixError", "parse_mix"]
 
 
 class MixError(Exception):
@@ -70,13 +66,3 @@ def _kind(entry: Any, place: str) -> Kind:
 
 def _in_a_line(path: str) -> bool:
     return path.isascii() and path.isprintable() and " " not in path
-
-
-def sequence(kinds: tuple[Kind, ...], seed: int) -> Iterator[int]:
-    """Indices into `kinds`, for ever."""
-    divisor = math.gcd(*(kind.weight for kind in kinds))
-    cycle = [place for place, kind in enumerate(kinds) for _ in range(kind.weight // divisor)]
-    order = random.Random(seed)  # noqa: S311 - repeatable on purpose
-    while True:
-        order.shuffle(cycle)
-        yield from cycle

@@ -8,140 +8,61 @@ Rules:
 * A round begins at its `Running wrk2 on round #N` line and ends at `Transfer/sec:`, both as dated
   by the kubelet. A report outside a round has no begin that could be known.
 * Latency and counts are believed separately: a latency without a unit, or that is not a number,
-  is missing; it is never a NaN that somebody could compare.
+  was not measured; it is never a NaN that somebody could compare, and it violates nothing.
+* A report is held against itself and, where it is known, against the load that was asked for. One
+  that fits neither is no measurement.
+* Builds of wrk2 differ in what they print. Where a build prints no timeouts, they are unknown.
 * Whatever bytes come in, a `ParsedLog` comes out; lines that mean nothing to us are counted.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Any
+from typing import Final
 
+from pytest_sremut.workload.delivery import Asked, Delivery
+from pytest_sremut.workload.fits import as_asked, consistent
+from pytest_sremut.workload.outcomes import (
+    GRAVITY,
+    ParsedLog,
+    ReportForm,
+    Round,
+    RoundOutcome,
+    SocketErrors,
+)
 from pytest_sremut.workload.units import parse_time
 
-__all__ = ["ParsedLog", "Round", "RoundOutcome", "SocketErrors", "parse_log", "parse_timestamp"]
+__all__ = [
+    "ParsedLog",
+    "ReportForm",
+    "Round",
+    "RoundOutcome",
+    "SocketErrors",
+    "parse_log",
+    "parse_timestamp",
+]
 
 LONGEST = 86_400.0
 """Seconds. A round that claims to have lasted longer measured nothing."""
 
 
-class RoundOutcome(StrEnum):
-    """What reading one round came to, gravest first."""
-
-    TORN = "TORN"  # the log ends, or the next round begins, inside it
-    HARNESS_FAILED = "HARNESS_FAILED"  # the load tool said nothing that belongs to a report
-    ENDPOINT_REFUSED = "ENDPOINT_REFUSED"
-    ENDPOINT_UNREACHABLE = "ENDPOINT_UNREACHABLE"  # timed out, no route
-    DNS_FAILED = "DNS_FAILED"
-    MISSING_SUMMARY = "MISSING_SUMMARY"  # ended without a readable `N requests in T, B read`
-    INCONSISTENT_COUNTS = "INCONSISTENT_COUNTS"  # two summaries, or more failures than requests
-    IMPOSSIBLE_DURATION = "IMPOSSIBLE_DURATION"
-    NO_COMPLETED_REQUESTS = "NO_COMPLETED_REQUESTS"
-    LATENCY_NOT_A_NUMBER = "LATENCY_NOT_A_NUMBER"
-    TIMEOUTS = "TIMEOUTS"
-    SOCKET_ERRORS = "SOCKET_ERRORS"  # connect, read or write errors
-    LATENCY_WITHOUT_UNIT = "LATENCY_WITHOUT_UNIT"
-    OK = "OK"
-
-    @property
-    def counts_usable(self) -> bool:
-        """Whether the counts are a statement about the service (zero may be one)."""
-        return self not in _UNUSABLE
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether a round of this outcome can be part of a pass, if its counts say so."""
-        return self in _MAY_PASS
-
-
-_UNUSABLE = frozenset(
-    {
-        RoundOutcome.TORN,
-        RoundOutcome.HARNESS_FAILED,
-        RoundOutcome.MISSING_SUMMARY,
-        RoundOutcome.INCONSISTENT_COUNTS,
-        RoundOutcome.IMPOSSIBLE_DURATION,
-    }
-)
-_MAY_PASS = frozenset({RoundOutcome.OK, RoundOutcome.LATENCY_WITHOUT_UNIT})
-_GRAVITY = {outcome: place for place, outcome in enumerate(RoundOutcome)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SocketErrors:
-    """wrk2's socket errors. It counts a timeout once per connection and tick, not per request."""
-
-    connect: int = 0
-    read: int = 0
-    write: int = 0
-    timeout: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.connect + self.read + self.write + self.timeout
-
-    def record(self) -> dict[str, int]:
-        """JSON-ready."""
-        return {
-            "connect": self.connect,
-            "read": self.read,
-            "write": self.write,
-            "timeout": self.timeout,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """One round. Counts are 0 where the report gave none: ask `outcome.counts_usable` first."""
-
-    number: int  # as the pod numbered it; 0 for a report outside a round
-    source: str  # which pod, where the log names it
-    begin: datetime | None
-    end: datetime | None
-    requests: int  # completed, whatever their status
-    failures: int  # status above 399
-    socket_errors: SocketErrors | None  # None: no such line
-    duration: float | None  # seconds, as reported
-    received: int | None  # bytes, as precise as wrk2 prints them
-    rate: float | None  # Requests/sec as reported
-    latency: float | None  # mean, seconds
-    outcome: RoundOutcome
-    findings: tuple[RoundOutcome, ...]  # all that is wrong, gravest first; empty for OK
-
-    @property
-    def successes(self) -> int:
-        return self.requests - self.failures
-
-    def record(self) -> dict[str, Any]:
-        """JSON-ready, as a state record keeps it."""
-        return {
-            "number": self.number,
-            "begin": None if self.begin is None else _rfc3339(self.begin),
-            "end": None if self.end is None else _rfc3339(self.end),
-            "parse": self.outcome.value,
-            "requests": self.requests,
-            "failures": self.failures,
-            "duration": self.duration,
-            "socket_errors": None if self.socket_errors is None else self.socket_errors.record(),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedLog:
-    """The rounds in the order in which they began; `ignored` lines meant nothing to us."""
-
-    rounds: tuple[Round, ...]
-    lines: int
-    ignored: int
-
-
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _PREFIX = re.compile(r"\[(pod/[^\]\s]{1,512})\] ")
-_ROUND = re.compile(r"Running wrk2 on round #(\d{1,9})", re.ASCII)
-_HEAD = re.compile(r"Running \S{1,32} test @ .*")
+_ROUND = re.compile(r"Running (?:wrk2|sremut-load) on round #(\d{1,9})", re.ASCII)
+_HEAD = re.compile(r"Running (\S{1,32}) test @ .*")
+_CONNECTIONS = re.compile(r"\d{1,9} threads and (\d{1,9}) connections", re.ASCII)
+_GENERATOR = re.compile(
+    r"Generator: ([^,]{1,100}), variant (\w{1,32}), .{0,200}\bseed (\d{1,16})(?:\D.*)?", re.ASCII
+)
+_COLUMNS = re.compile(r"Thread Stats\s+Avg\s+Stdev\s+(99%|Max)\s+\+/- Stdev")
+_DELIVERY = re.compile(
+    r"sremut: due (\d{1,18}), sent (\d{1,18}), answered (\d{1,18}), late (\d{1,18}), "
+    r"latest (\S{1,64}), stalled (\S{1,64})",
+    re.ASCII,
+)
 _SUMMARY = re.compile(r"(\d{1,18}) requests in (\S{1,64}), (\S{1,64}) read", re.ASCII)
 _FAILURES = re.compile(r"Non-2xx or 3xx responses: (\d{1,18})", re.ASCII)
 _SOCKETS = re.compile(
@@ -175,10 +96,6 @@ def parse_timestamp(text: str) -> datetime | None:
         return None
 
 
-def _rfc3339(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 @dataclass(slots=True, kw_only=True)
 class _Open:
     """A round that is being read."""
@@ -195,15 +112,25 @@ class _Open:
     sockets: SocketErrors | None = None
     rate: float | None = None
     latency: float | None = None
+    form: ReportForm = ReportForm.UNKNOWN
+    announced: float | None = None  # seconds, of the head
+    connections: int | None = None  # of the head
+    generator: str = ""
+    seed: int | None = None
+    delivery: Delivery | None = None
     findings: set[RoundOutcome] = field(default_factory=set)
 
 
-def parse_log(raw: bytes) -> ParsedLog:
+def parse_log(raw: bytes, *, asked: Asked | None = None) -> ParsedLog:
     """The rounds in a pod's log with timestamps, or in several pods' logs with `--prefix` or not.
 
-    Never raises for what stands in the log.
+    Never raises for what the log contains.
+
+    Args:
+        raw: The log.
+        asked: What each round was asked to be; None: the reports are held against themselves only.
     """
-    reader = _Reader()
+    reader = _Reader(asked)
     lines = raw.decode("utf-8", "replace").split("\n")
     for line in lines:
         reader.feed(line)
@@ -211,7 +138,8 @@ def parse_log(raw: bytes) -> ParsedLog:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, asked: Asked | None) -> None:
+        self._asked = asked
         self._open: dict[str, _Open] = {}
         self._done: list[tuple[int, Round]] = []
         self._begun = 0
@@ -260,16 +188,20 @@ class _Reader:
         if (match := _SUMMARY.fullmatch(text)) is not None:
             current = self._current(source)
             current.summaries.append((int(match[1]), match[2], match[3]))
-        elif _HEAD.fullmatch(text) is not None:
+        elif (match := _HEAD.fullmatch(text)) is not None:
             current = self._current(source)
+            current.announced = parse_time(match[1])
         elif (opened := self._open.get(source)) is None:
             return False
+        elif (match := _GENERATOR.fullmatch(text)) is not None:
+            # Said before anything is driven: no line of a report yet.
+            opened.generator, opened.seed = match[1], int(match[3])
+            return True
         elif _END.fullmatch(text) is not None:
-            current = opened
-            current.end, current.ended, current.reporting = stamp, True, True
+            opened.end, opened.ended, opened.reporting = stamp, True, True
             self._close(source, interrupted=False)
             return True
-        elif _detail(opened, text):
+        elif _take(opened, text):
             current = opened
         else:
             return False
@@ -279,23 +211,65 @@ class _Reader:
     def _close(self, source: str, *, interrupted: bool) -> None:
         current = self._open.pop(source, None)
         if current is not None:
-            self._done.append((current.order, _judge(current, interrupted=interrupted)))
+            self._done.append(
+                (current.order, _judge(current, self._asked, interrupted=interrupted))
+            )
 
 
-def _detail(current: _Open, text: str) -> bool:
-    """Takes in a line that only a report has that has begun; False if it is none."""
-    if (match := _FAILURES.fullmatch(text)) is not None:
-        current.failures.append(int(match[1]))
-    elif (match := _SOCKETS.fullmatch(text)) is not None:
-        connect, read, write, timeout = map(int, match.groups())
-        current.sockets = SocketErrors(connect=connect, read=read, write=write, timeout=timeout)
-    elif (match := _LATENCY.fullmatch(text)) is not None:
-        current.latency = _latency(match[1], current.findings)
-    elif (match := _RATE.fullmatch(text)) is not None:
-        current.rate = float(match[1]) if _NUMBER.fullmatch(match[1]) else None
-    else:
-        return False
-    return True
+def _take(opened: _Open, text: str) -> bool:
+    """Takes one line of a report into its round; False if it is none."""
+    for pattern, take in _TAKERS:
+        match = pattern.fullmatch(text)
+        if match is not None:
+            take(opened, match)
+            return True
+    return False
+
+
+def _take_failures(opened: _Open, match: re.Match[str]) -> None:
+    opened.failures.append(int(match[1]))
+
+
+def _take_sockets(opened: _Open, match: re.Match[str]) -> None:
+    connect, read, write, timeout = map(int, match.groups())
+    opened.sockets = SocketErrors(connect=connect, read=read, write=write, timeout=timeout)
+
+
+def _take_latency(opened: _Open, match: re.Match[str]) -> None:
+    opened.latency = _latency(match[1], opened.findings)
+
+
+def _take_rate(opened: _Open, match: re.Match[str]) -> None:
+    opened.rate = float(match[1]) if _NUMBER.fullmatch(match[1]) else None
+
+
+def _take_columns(opened: _Open, match: re.Match[str]) -> None:
+    opened.form = ReportForm.GILTENE if match[1] == "Max" else ReportForm.DSB
+
+
+def _take_connections(opened: _Open, match: re.Match[str]) -> None:
+    opened.connections = int(match[1])
+
+
+def _take_delivery(opened: _Open, match: re.Match[str]) -> None:
+    latest, stalled = parse_time(match[5]), parse_time(match[6])
+    if latest is None or stalled is None:
+        return
+    due, sent, answered, late = (int(match[place]) for place in range(1, 5))
+    opened.delivery = Delivery(
+        due=due, sent=sent, answered=answered, late=late, latest=latest, stalled=stalled
+    )
+
+
+_TAKERS: Final[tuple[tuple[re.Pattern[str], Callable[[_Open, re.Match[str]], None]], ...]] = (
+    (_FAILURES, _take_failures),
+    (_SOCKETS, _take_sockets),
+    (_LATENCY, _take_latency),
+    (_RATE, _take_rate),
+    (_COLUMNS, _take_columns),
+    (_CONNECTIONS, _take_connections),
+    (_DELIVERY, _take_delivery),
+)
 
 
 def _parts(line: str) -> tuple[str, datetime | None, str]:
@@ -347,43 +321,37 @@ def _possible(duration: float | None, begin: datetime | None, end: datetime | No
     return duration <= seen * 1.1 + 1.0
 
 
-def _judge(current: _Open, *, interrupted: bool) -> Round:
+_STOPPED = frozenset(
+    {RoundOutcome.ENDPOINT_REFUSED, RoundOutcome.ENDPOINT_UNREACHABLE, RoundOutcome.DNS_FAILED}
+)
+
+
+def _judge(current: _Open, asked: Asked | None, *, interrupted: bool) -> Round:
     findings = set(current.findings)
-    requests, failures, duration, received = 0, max(current.failures, default=0), None, None
-    stopped = findings & {
-        RoundOutcome.ENDPOINT_REFUSED,
-        RoundOutcome.ENDPOINT_UNREACHABLE,
-        RoundOutcome.DNS_FAILED,
-    }
+    requests, duration, received = 0, None, None
     if current.summaries:
         requests, took, size = current.summaries[-1]
         duration, received = parse_time(took), _received(size)
     if not current.ended:
         torn = current.reporting or not interrupted
         findings.add(RoundOutcome.TORN if torn else RoundOutcome.HARNESS_FAILED)
-    elif not stopped:
-        if not current.summaries:
-            findings.add(RoundOutcome.MISSING_SUMMARY)
-        else:
-            if not _possible(duration, current.begin, current.end):
-                findings.add(RoundOutcome.IMPOSSIBLE_DURATION)
-            if requests == 0:
-                findings.add(RoundOutcome.NO_COMPLETED_REQUESTS)
-        if len(current.summaries) > 1 or len(current.failures) > 1 or failures > requests:
-            findings.add(RoundOutcome.INCONSISTENT_COUNTS)
+    elif not findings & _STOPPED:
+        findings |= _of_counts(current, requests, duration)
+        if asked is not None and duration is not None and not _fits(current, asked, duration):
+            findings.add(RoundOutcome.NOT_AS_ASKED)
     sockets = current.sockets
     if sockets is not None and sockets.timeout:
         findings.add(RoundOutcome.TIMEOUTS)
     if sockets is not None and sockets.total > sockets.timeout:
         findings.add(RoundOutcome.SOCKET_ERRORS)
-    ordered = tuple(sorted(findings, key=_GRAVITY.__getitem__))
+    ordered = tuple(sorted(findings, key=GRAVITY.__getitem__))
     return Round(
         number=current.number,
         source=current.source,
         begin=current.begin,
         end=current.end,
         requests=requests,
-        failures=failures,
+        failures=max(current.failures, default=0),
         socket_errors=sockets,
         duration=duration,
         received=received,
@@ -391,4 +359,39 @@ def _judge(current: _Open, *, interrupted: bool) -> Round:
         latency=current.latency,
         outcome=ordered[0] if ordered else RoundOutcome.OK,
         findings=ordered,
+        form=current.form,
+        generator=current.generator,
+        seed=current.seed,
+        delivery=current.delivery,
+    )
+
+
+def _of_counts(current: _Open, requests: int, duration: float | None) -> set[RoundOutcome]:
+    """What is wrong with the counts of a report that is whole, held against themselves."""
+    findings = set()
+    if not current.summaries:
+        findings.add(RoundOutcome.MISSING_SUMMARY)
+    else:
+        if not _possible(duration, current.begin, current.end):
+            findings.add(RoundOutcome.IMPOSSIBLE_DURATION)
+        if requests == 0:
+            findings.add(RoundOutcome.NO_COMPLETED_REQUESTS)
+        told = current.delivery
+        odd = told is not None and (told.answered != requests or told.sent < requests)
+        if odd or not consistent(requests, current.summaries[-1][1], current.rate):
+            findings.add(RoundOutcome.CONTRADICTS_ITSELF)
+    failures = max(current.failures, default=0)
+    if len(current.summaries) > 1 or len(current.failures) > 1 or failures > requests:
+        findings.add(RoundOutcome.INCONSISTENT_COUNTS)
+    return findings
+
+
+def _fits(current: _Open, asked: Asked, duration: float) -> bool:
+    return as_asked(
+        asked,
+        requests=current.summaries[-1][0],
+        duration=duration,
+        announced=current.announced,
+        connections=current.connections,
+        embedded=current.delivery is not None,
     )

@@ -4,8 +4,9 @@ It takes the arguments that `generator` takes and prints what the benchmark's lo
 line `Running wrk2 on round #N`, wrk2's own report, a pause. As there, a round in which wrk2 found
 no endpoint leaves no report; in the first round that ends the program with wrk2's exit status.
 
-Differences to `generator`, all wrk2's: it counts whole seconds only; it abandons at a round's end
-what is outstanding; arrivals are distributed (`-D exp`), not even. Standard library only.
+wrk2 counts whole seconds only. The kinds of requests are drawn by its script, which gets a seed of
+its own for each round and thread; the gaps (`-D exp`) are drawn by wrk2 itself from a generator
+that it never seeds, so they are the same in every round. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import subprocess
 import sys
 from types import FrameType
 
-from pytest_sremut.workload.generator import TERMINATED, Settings, SettingsError, parse_settings
+from pytest_sremut.workload.draws import script_seed
 from pytest_sremut.workload.mix import Kind
+from pytest_sremut.workload.plan import Variant
+from pytest_sremut.workload.settings import TERMINATED, Settings, SettingsError, parse_settings
 
-__all__ = ["command", "environment", "main"]
+__all__ = ["command", "environment", "generator_line", "main"]
 
-_DISTRIBUTION = "exp"
+_UNNAMED = "wrk of a build that nobody named"
 
 
 def command(settings: Settings) -> list[str]:
@@ -33,10 +36,14 @@ def command(settings: Settings) -> list[str]:
         SettingsError: wrk2 cannot be told that.
     """
     plan = settings.plan
+    if plan.variant is not Variant.DSB:
+        raise SettingsError(
+            f"--variant: found {plan.variant.value}; allowed with this wrk2: {Variant.DSB.value}"
+        )
     return [
         "wrk",
         "-D",
-        _DISTRIBUTION,
+        plan.distribution.value,
         "-t",
         str(plan.threads),
         "-c",
@@ -54,14 +61,28 @@ def command(settings: Settings) -> list[str]:
     ]
 
 
-def environment(settings: Settings) -> dict[str, str]:
-    """What wrk2's script reads: the mix, one line a kind in lowest terms, and the seed."""
+def environment(settings: Settings, number: int) -> dict[str, str]:
+    """What wrk2's script reads in round `number`: the mix, one line a kind in lowest terms, and a
+    seed for each thread."""
     kinds = settings.plan.kinds
     divisor = math.gcd(*(kind.weight for kind in kinds))
     return {
         "SREMUT_MIX": "\n".join(_line(kind, divisor) for kind in kinds),
-        "SREMUT_SEED": str(settings.seed),
+        "SREMUT_SEEDS": " ".join(
+            str(script_seed(settings.seed, number, thread))
+            for thread in range(1, settings.plan.threads + 1)
+        ),
     }
+
+
+def generator_line(settings: Settings) -> str:
+    """Which wrk2 this is, as the image names it."""
+    name = os.environ.get("SREMUT_WRK2", _UNNAMED)
+    plan = settings.plan
+    return (
+        f"  Generator: {name}, variant {plan.variant.value}, "
+        f"distribution {plan.distribution.value}, seed {settings.seed}"
+    )
 
 
 def _line(kind: Kind, divisor: int) -> str:
@@ -125,11 +146,12 @@ def main(argv: list[str]) -> int:
 
 
 def _rounds(settings: Settings, arguments: list[str], ending: _Ending) -> int:
-    around = {**os.environ, **environment(settings)}
     number = 0
     while settings.rounds == 0 or number < settings.rounds:
         number += 1
         print(f"Running wrk2 on round #{number}", flush=True)
+        print(generator_line(settings), flush=True)
+        around = {**os.environ, **environment(settings, number)}
         code = ending.wrk2(arguments, around)
         if code and number == 1 and not ending.asked:
             return code

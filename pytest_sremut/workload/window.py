@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pytest_sremut.workload.report import Round, RoundOutcome
+from pytest_sremut.workload.delivery import Asked, Delivery, DeliveryFacts, add_up
+from pytest_sremut.workload.outcomes import Round, RoundOutcome
 
-__all__ = ["Window", "achieved_percent", "functional", "retained_percent", "window"]
+__all__ = [
+    "Window",
+    "achieved_percent",
+    "delivery_facts",
+    "functional",
+    "retained_percent",
+    "window",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +60,23 @@ class Window:
     @property
     def socket_errors(self) -> int:
         return sum(item.socket_errors.total for item in self.usable if item.socket_errors)
+
+    @property
+    def timeouts_known(self) -> bool:
+        """Whether every usable round says how many requests timed out."""
+        return all(item.timeouts_known for item in self.usable)
+
+    @property
+    def generator(self) -> str:
+        """What drove the load, as its log names it; empty where it does not, or names several."""
+        named = {item.generator for item in self.rounds}
+        return named.pop() if len(named) == 1 else ""
+
+    @property
+    def delivery(self) -> Delivery | None:
+        """What the generator says of its own delivery; None: not every round says it."""
+        told = [item.delivery for item in self.rounds if item.delivery is not None]
+        return add_up(told) if len(told) == len(self.rounds) else None
 
     @property
     def error_rate_percent(self) -> float | None:
@@ -125,15 +150,49 @@ def achieved_percent(observed: Window, *, rate: float, duration: float) -> float
     return 100 * observed.requests / (len(observed.usable) * rate * duration)
 
 
+_NO_ENDPOINT = frozenset(
+    {RoundOutcome.ENDPOINT_REFUSED, RoundOutcome.ENDPOINT_UNREACHABLE, RoundOutcome.DNS_FAILED}
+)
+_NO_MEASUREMENT = frozenset(
+    {
+        RoundOutcome.IMPOSSIBLE_DURATION,
+        RoundOutcome.CONTRADICTS_ITSELF,
+        RoundOutcome.NOT_AS_ASKED,
+    }
+)
+
+
+def delivery_facts(observed: Window, asked: Asked) -> DeliveryFacts:
+    """What `delivery.judge` needs of a window of which every round was asked to be `asked`."""
+    misfits = tuple(
+        f"round {item.number} {item.outcome.value} ({item.requests} requests in "
+        f"{'no time' if item.duration is None else f'{item.duration:.2f} s'})"
+        for item in observed.rounds
+        if item.outcome in _NO_MEASUREMENT
+    )
+    return DeliveryFacts(
+        asked=asked,
+        rounds=observed.at_least,
+        requests=observed.requests,
+        failures=observed.failures + observed.socket_errors,
+        told=observed.delivery,
+        misfits=misfits,
+        began=not any(item.outcome in _NO_ENDPOINT for item in observed.rounds),
+    )
+
+
 def functional(observed: Window, minimum_requests: int) -> tuple[bool, str]:
     """Whether the window shows a working service (MS-I4), and one sentence that says why.
 
     It does if it is complete, at least `minimum_requests` were completed, none of them failed,
-    no socket error happened and every round could be read.
+    no socket error happened that the report can tell, and every round could be read. The build of
+    wrk2 that the published study used tells no timeouts, and the contract counts statuses: so
+    timeouts that are unknown fail no window, and the sentence says that they are.
     """
     counts = (
         f"{observed.requests} requests in {len(observed.usable)} rounds, "
         f"{observed.failures} non-2xx, {observed.socket_errors} socket errors"
+        f"{'' if observed.timeouts_known else ' (timeouts unknown)'}"
     )
     if not observed.complete:
         return False, f"{counts}: only {len(observed.usable)} of {observed.at_least} rounds"

@@ -1,7 +1,8 @@
 """wrk2's report (with its latency option) of one round, as lines.
 
-Lines that wrk2 leaves out are left out: `Socket errors` and `Non-2xx or 3xx responses` only stand
-there when there were some, and the dashed line directly precedes the count of requests.
+Lines that wrk2 leaves out are left out: `Socket errors` and `Non-2xx or 3xx responses` are only
+there when there were some, and the dashed line directly precedes the count of requests. The line
+`sremut: due ...` is ours; no wrk2 prints it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from pytest_sremut.workload.load import Plan, Totals
+from pytest_sremut.workload.plan import Plan, Variant
+from pytest_sremut.workload.totals import Totals
 from pytest_sremut.workload.units import format_rate, format_size, format_time
 
-__all__ = ["head_lines", "report_lines"]
+__all__ = ["generator_line", "head_lines", "report_lines"]
 
 _PERCENTILES = (50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0)
+_DASHES = {Variant.DSB: "-" * 71, Variant.GILTENE: "-" * 58}
 _SPECTRUM = (0.0, 0.5, 0.75, 0.875, 0.9375, 0.96875, 0.984375, 1.0)
 
 
@@ -27,29 +30,61 @@ def head_lines(plan: Plan, url: str) -> list[str]:
     ]
 
 
-def report_lines(plan: Plan, totals: Totals) -> list[str]:
-    """What wrk2 prints when it ends."""
+def generator_line(plan: Plan, seed: int) -> str:
+    """Which generator this is. It behaves and reports like a build of wrk2, and is none."""
+    return (
+        f"  Generator: sremut-load (embedded generator), variant {plan.variant.value}, "
+        f"distribution {plan.distribution.value}, seed {seed}"
+    )
+
+
+def report_lines(plan: Plan, url: str, totals: Totals) -> list[str]:
+    """What wrk2 prints when it ends, and our own line about what was delivered."""
     latencies = sorted(totals.latencies)
-    lines = ["  Thread Stats   Avg      Stdev     Max   +/- Stdev"]
-    lines.append("    Latency " + _row(latencies, times=True))
-    lines.append("    Req/Sec " + _row(_per_thread(plan, totals), times=False))
+    dsb = plan.variant is Variant.DSB
+    lines = [""] if dsb else []
+    lines += _calibration(plan, totals)
+    if dsb:
+        lines += ["", _DASHES[plan.variant], f"Test Results @ {url} "]
+    lines.append(f"  Thread Stats   Avg      Stdev     {'99%' if dsb else 'Max'}   +/- Stdev")
+    top = 0.99 if dsb else 1.0
+    lines.append("    Latency " + _row(latencies, top, times=True))
+    lines.append("    Req/Sec " + _row(_per_thread(plan, totals), top, times=False))
     lines.append("  Latency Distribution (HdrHistogram - Recorded Latency)")
     for percent in _PERCENTILES:
         lines.append(f"{percent:7.3f}%  {format_time(_at(latencies, percent / 100)):>9}")
-    lines += ["", *_spectrum(latencies)]
-    lines.append("-" * 58)
+    lines += ["", *_spectrum(latencies), _DASHES[plan.variant]]
     size, took = format_size(totals.received), format_time(totals.elapsed)
     lines.append(f"  {totals.completed} requests in {took}, {size} read")
     if totals.socket_errors:
         lines.append(
             f"  Socket errors: connect {totals.connect}, read {totals.read}, "
-            f"write {totals.write}, timeout {totals.timeout}"
+            f"write 0, timeout {totals.timeout}"
         )
     if totals.failed:
         lines.append(f"  Non-2xx or 3xx responses: {totals.failed}")
-    lines.append(f"Requests/sec: {totals.completed / totals.elapsed:9.2f}")
+    lines.append(
+        f"  sremut: due {totals.due}, sent {totals.sent}, answered {totals.completed}, "
+        f"late {totals.late}, latest {format_time(totals.latest)}, "
+        f"stalled {format_time(totals.stalled)}"
+    )
+    lines.append(f"Requests/sec: {totals.completed / totals.elapsed:9.2f}{'  ' if dsb else ''}")
     lines.append(f"Transfer/sec: {format_size(totals.received / totals.elapsed):>10}")
     return lines
+
+
+def _calibration(plan: Plan, totals: Totals) -> list[str]:
+    """One line for each thread that calibrated."""
+    lines = []
+    for latencies in totals.calibrating:
+        if latencies:
+            mean = 1000 * statistics.fmean(latencies)
+            interval = max(2000 * _at(sorted(latencies), 0.9), 10)
+            lines.append(
+                f"  Thread calibration: mean lat.: {mean:.3f}ms, "
+                f"rate sampling interval: {int(interval)}ms"
+            )
+    return lines if plan.calibrated else []
 
 
 def _at(ordered: Sequence[float], quantile: float) -> float:
@@ -59,21 +94,24 @@ def _at(ordered: Sequence[float], quantile: float) -> float:
     return ordered[max(math.ceil(quantile * len(ordered)), 1) - 1]
 
 
-def _row(values: Sequence[float], *, times: bool) -> str:
-    """Mean, standard deviation, maximum and the part within one deviation of the mean."""
+def _row(values: Sequence[float], top: float, *, times: bool) -> str:
+    """Mean, standard deviation, a top quantile and the part within one deviation of the mean."""
     if not values:
-        unit = "-nanus" if times else "-nan"
-        return f"{unit:>8}  {unit:>8}  {unit:>8}   -nan%"
+        unit, none = ("-nanus", "0.00us") if times else ("-nan", "0.00")
+        return f"{unit:>8}  {unit:>8}  {none:>8}    0.00%"
     mean, spread = statistics.fmean(values), statistics.pstdev(values)
     within = sum(abs(value - mean) <= spread for value in values) / len(values)
     show = format_time if times else format_rate
-    cells = (show(mean), show(spread), show(max(values)))
+    cells = (show(mean), show(spread), show(_at(sorted(values), top)))
     return "  ".join(f"{cell:>8}" for cell in cells) + f"   {100 * within:5.2f}%"
 
 
 def _per_thread(plan: Plan, totals: Totals) -> list[float]:
-    """Requests a second of each thread: connection n belongs to thread n modulo threads."""
-    if not totals.completed:
+    """Requests a second of each thread: connection n belongs to thread n modulo threads.
+
+    wrk2 samples it after it has calibrated; where it does nothing else, it has no rate.
+    """
+    if not totals.completed or plan.calibration >= plan.duration:
         return []
     counts = [0] * plan.threads
     for number, completed in enumerate(totals.per_connection):

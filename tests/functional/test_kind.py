@@ -92,7 +92,7 @@ def test_a_whole_run_on_a_cluster_that_is_kept(project: Path, fakes: Fakes) -> N
             "kind", name, f"kind-{name}",
         )  # fmt: skip
         assert sorted(cluster["facts"]["images"]) == [
-            "busybox:1.36", "sremut/demo:1", "sremut/wrk2:1",
+            "busybox:1.36", "sremut/demo:1", "sremut/load:1",
         ]  # fmt: skip
         assert not (result.evidence() / "clusters").exists()  # nothing to explain
         # How it is reached, and taken away.

@@ -58,16 +58,13 @@ IMAGES: Final = (
         sources=("demo/*.py",),
     ),
     ImageSpec(
-        name="sremut/wrk2:1",
-        local="docker.io/sremut/wrk2:1",
+        name="sremut/load:1",
+        local="docker.io/sremut/load:1",
         dockerfile="cluster/kind/images/wrk2/Dockerfile",
         sources=(
             "cluster/kind/images/wrk2/fetch.py",
             "cluster/kind/images/wrk2/mix.lua",
-            *(
-                f"workload/{m}.py"
-                for m in ("generator", "load", "mix", "rounds", "units", "writer")
-            ),
+            *(f"workload/{m}.py" for m in ("draws", "mix", "plan", "rounds", "settings", "units")),
         ),
     ),
     ImageSpec(

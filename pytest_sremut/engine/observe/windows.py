@@ -8,12 +8,16 @@ A log that ends early says nothing about the application: it is followed over as
 as that takes. Rounds that are missing then, or history that was cut in it, make the window a
 failure of the infrastructure, never one with fewer rounds. Only a load that ended in its first
 round because there was no endpoint is a window with one.
+
+A load that was not delivered says nothing either: a window in which the generator was late, or in
+which a control achieved too little of what was asked, is taken again, and then ends the attempt.
+Its percentages are never handed out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_sremut.cluster.logstream import LogRead, read_log
@@ -32,10 +36,12 @@ from pytest_sremut.engine.own_pods import ROLE_LABEL, image_of
 from pytest_sremut.engine.state import Role
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.evidence.redaction import redact_bytes
-from pytest_sremut.study.verdict import Outcome
+from pytest_sremut.study.verdict import Outcome, State
+from pytest_sremut.workload.delivery import Asked, Judgement, judge
+from pytest_sremut.workload.draws import window_seed
 from pytest_sremut.workload.job import load_job
 from pytest_sremut.workload.report import RoundOutcome, parse_log
-from pytest_sremut.workload.window import Window, window
+from pytest_sremut.workload.window import Window, delivery_facts, window
 
 if TYPE_CHECKING:
     from pytest_sremut.engine.state import Owned, RunContext
@@ -45,6 +51,7 @@ __all__ = ["TakenWindow", "take_window"]
 
 _STARTUP: Final = 30.0  # seconds from the Job to its running pod, image already on the node
 _SLACK: Final = 10.0
+_TAKES: Final = 3  # of a window whose load was not delivered
 _NO_ENDPOINT: Final = frozenset(
     {
         RoundOutcome.ENDPOINT_REFUSED,
@@ -64,27 +71,58 @@ class TakenWindow:
 
 
 def take_window(ctx: RunContext, name: str, owned: Owned, *, rounds: int) -> TakenWindow:
-    """Drive `rounds` rounds of the protocol's workload and read them.
+    """Drive `rounds` rounds of the protocol's workload and read them, until the load was delivered.
 
     Args:
         ctx: The run.
-        name: Of the window, for the Job and its log; unique within the attempt.
+        name: Of the window, for the Job and its log: the state and what is peculiar to it; unique
+            within the attempt. In every state but the faulted one it is a control window.
         owned: Gets the Job as soon as it exists, and again when it is gone.
         rounds: How many complete rounds make the window complete.
 
     Raises:
         RunStoppedError: The load pod did not start or end, or its log is not whole
-            (`INFRASTRUCTURE_FAILURE`); a round seems to have begun before it was asked for
+            (`INFRASTRUCTURE_FAILURE`); a round seems to have begun before it was asked for, or the
+            load was not delivered in three takes or three times its time
             (`HARNESS_TIMING_FAILURE`).
     """
+    control = not name.startswith(State.FAULTED.value)
+    workload = ctx.protocol.workload
+    once = _STARTUP + rounds * (workload.duration + workload.pause)
+    deadline = ctx.clock.monotonic() + _TAKES * once
+    earlier: list[dict[str, Any]] = []
+    for take in range(_TAKES):
+        called = f"{name}-again{take}" if take else name
+        taken, judged = _take_once(ctx, called, owned, rounds=rounds, control=control)
+        if judged.delivered:
+            return replace(taken, facts={**taken.facts, "earlier": earlier})
+        ctx.tell(f"workload window {called}: not delivered: {judged.reason}")
+        earlier.append({**taken.facts, "raw": taken.raw.as_json()})
+        if ctx.clock.monotonic() >= deadline:
+            break
+    raise RunStoppedError(
+        Outcome.HARNESS_TIMING_FAILURE,
+        f"workload window {name}: the load was not delivered, taken {len(earlier)} times; "
+        f"the last: {judged.reason}",
+    )
+
+
+def _take_once(
+    ctx: RunContext, name: str, owned: Owned, *, rounds: int, control: bool
+) -> tuple[TakenWindow, Judgement]:
     ctx.tell(f"workload window {name}: {rounds} rounds")
     workload = ctx.protocol.workload
+    asked = Asked(rate=workload.rate, duration=workload.duration, connections=workload.connections)
+    seed = window_seed(
+        run=ctx.run.id, state=name.partition("-")[0], window=name, attempt=ctx.attempt.number
+    )
     boundary, begun = ctx.clock.now(), ctx.clock.monotonic()
     body = load_job(
         name=f"sremut-load-{name}",
         namespace=ctx.namespace,
         workload=workload,
         rounds=rounds,
+        seed=seed,
         image=image_of(ctx.protocol, "load"),
         labels={ROLE_LABEL: "load", "sremut.io/window": name},
     )
@@ -106,8 +144,9 @@ def take_window(ctx: RunContext, name: str, owned: Owned, *, rounds: int) -> Tak
     raw = ctx.attempt.raw(f"workload-{name}.log", redact_bytes(read.data))
     _discard(ctx, job, pod)
     owned.gone(Role.TEMPORARY, job)
-    seen = window(parse_log(read.data).rounds, after=boundary, at_least=rounds)
+    seen = window(parse_log(read.data, asked=asked).rounds, after=boundary, at_least=rounds)
     _require_whole(name, seen, rounds, read, clock)
+    judged = judge(delivery_facts(seen, asked), control=control)
     spent = ctx.clock.monotonic() - begun
     ctx.timings.waited(f"window-{name}", min(spent, _protocol_seconds(seen, ctx)))
     facts = {
@@ -115,8 +154,14 @@ def take_window(ctx: RunContext, name: str, owned: Owned, *, rounds: int) -> Tak
         "repeated": read.repeated,
         "noise": list(read.noise),
         "clock": clock.record(),
+        "seed": seed,
+        "generator": seen.generator,
+        "timeouts_known": seen.timeouts_known,
+        "asked": asked.record(rounds=rounds),
+        "delivery": None if seen.delivery is None else seen.delivery.record(),
+        "judged": judged.record(),
     }
-    return TakenWindow(window=seen, raw=raw, facts=facts)
+    return TakenWindow(window=seen, raw=raw, facts=facts), judged
 
 
 def _require_whole(name: str, seen: Window, rounds: int, read: LogRead, clock: PodClock) -> None:

@@ -65,10 +65,10 @@ def test_the_images_that_the_study_uses() -> None:
     table = images()
     assert sorted(table) == [
         "busybox:1.36", "busybox:1.36.1", "registry.k8s.io/pause:3.10",
-        "sremut/demo:1", "sremut/wrk2:1",
+        "sremut/demo:1", "sremut/load:1",
     ]  # fmt: skip
     assert table["sremut/demo:1"].module == "pytest_sremut.demo.service"
-    assert table["sremut/wrk2:1"].module == "pytest_sremut.workload.generator"
+    assert table["sremut/load:1"].module == "pytest_sremut.workload.generator"
 
 
 def test_a_cluster_of_one_session(started: Any) -> None:

@@ -35,15 +35,20 @@ def taken(world: EngineWorld, change: Change = lambda lines: lines) -> TakenWind
     """A window of three rounds whose log was changed, line by line."""
     driver = world.driver("MS-M01")
     deploy.deploy(driver._ctx, None, driver._book)
+    world.hooks.append(changing(world, change))
+    return take_window(driver._ctx, "healthy", driver._book, rounds=3)
+
+
+def changing(world: EngineWorld, change: Change) -> Callable[[str, object], None]:
+    """Changes the log of the load that was begun last."""
 
     def hook(what: str, body: object) -> None:
         if what == "create Job":
-            for key, chunks in world.kube.log_chunks.items():
-                lines = b"".join(chunks).splitlines(keepends=True)
-                world.kube.log_chunks[key] = [b"".join(change(lines))]
+            key = list(world.kube.log_chunks)[-1]
+            lines = b"".join(world.kube.log_chunks[key]).splitlines(keepends=True)
+            world.kube.log_chunks[key] = [b"".join(change(lines))]
 
-    world.hooks.append(hook)
-    return take_window(driver._ctx, "healthy", driver._book, rounds=3)
+    return hook
 
 
 def stopped(world: EngineWorld, change: Change) -> RunStoppedError:
@@ -130,6 +135,70 @@ def test_rounds_that_seem_to_have_begun_before_are_a_matter_of_clocks(world: Eng
     error = stopped(world, an_hour_behind)
     assert error.outcome is Outcome.HARNESS_TIMING_FAILURE
     assert "our clock is ahead of the node's by 359" in str(error)
+
+
+def short(lines: list[bytes], *, requests: int, late: str = "") -> list[bytes]:
+    """The same rounds with fewer requests, and what the generator says of itself."""
+    changed = []
+    for line in lines:
+        stamp = line.split(b" ")[0]
+        if late and b"Requests/sec" in line:
+            changed.append(stamp + b"   sremut: " + late.encode() + b"\n")
+        fewer = line.replace(b"  100 requests", b"  %d requests" % requests)
+        changed.append(fewer.replace(b"    200.00", b"    %d.00" % (2 * requests)))
+    return changed
+
+
+def test_a_control_that_achieved_too_little_is_taken_again_and_then_ends(
+    world: EngineWorld,
+) -> None:
+    error = stopped(world, lambda lines: short(lines, requests=80))
+    assert error.outcome is Outcome.HARNESS_TIMING_FAILURE
+    assert "not delivered, taken 3 times" in str(error)
+    assert "asked 300, sent unknown, answered 240, late unknown" in str(error)
+    assert "achieved 80.0 % of the asked load" in str(error)
+    raw = {file.name for file in world.directory.glob("*/*/a01/raw/workload-healthy*.log")}
+    assert raw == {f"workload-healthy{end}.log" for end in ("", "-again1", "-again2")}
+
+
+LATE = "due 100, sent 100, answered 100, late 30, latest 88.00ms, stalled 0.00us"
+
+
+def test_a_late_generator_ends_a_window_of_any_state(world: EngineWorld) -> None:
+    driver = world.driver("MS-M01")
+    deploy.deploy(driver._ctx, None, driver._book)
+    world.hooks.append(changing(world, lambda lines: short(lines, requests=100, late=LATE)))
+    for name in ("faulted", "faulted-fresh1", "restored"):
+        with pytest.raises(RunStoppedError) as caught:
+            take_window(driver._ctx, name, driver._book, rounds=3)
+        assert caught.value.outcome is Outcome.HARNESS_TIMING_FAILURE
+        assert "late 90 (worst 0.088 s" in str(caught.value)
+
+
+def test_a_window_that_is_delivered_the_second_time_keeps_the_first(world: EngineWorld) -> None:
+    takes: list[int] = []
+
+    def change(lines: list[bytes]) -> list[bytes]:
+        takes.append(1)
+        return short(lines, requests=50) if len(takes) == 1 else lines
+
+    found = taken(world, change)
+    assert found.window.requests == 300
+    (earlier,) = found.facts["earlier"]
+    assert earlier["judged"]["under_achieved"] is True
+    assert earlier["raw"]["path"].endswith("workload-healthy.log")
+    assert earlier["seed"] != found.facts["seed"]
+    assert found.facts["judged"]["delivered"] is True
+    assert found.facts["asked"]["requests"] == 300
+
+
+def test_a_collapse_in_the_faulted_state_is_a_finding(world: EngineWorld) -> None:
+    driver = world.driver("MS-M01")
+    deploy.deploy(driver._ctx, None, driver._book)
+    world.hooks.append(changing(world, lambda lines: short(lines, requests=9)))
+    found = take_window(driver._ctx, "faulted", driver._book, rounds=3)
+    assert found.window.requests == 27
+    assert found.facts["judged"]["achieved_percent"] == 9.0
 
 
 BEGIN = datetime(2026, 11, 30, 12, tzinfo=UTC)

@@ -250,4 +250,3 @@ def test_retained_volume_of_nothing_is_no_number() -> None:
     healthy, _ = windows_of(attempt("m1", {"O1": A}))
     empty = WindowFact(rounds=1, requests=0, failures=0, successes=0)
     assert retained(None, healthy) is retained(healthy, None) is retained(empty, healthy) is None
-    assert empty.error_rate is None

@@ -11,12 +11,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from pytest_sremut.workload.generator import SettingsError, main, parse_settings
+from pytest_sremut.workload.draws import Draws
+from pytest_sremut.workload.generator import main
+from pytest_sremut.workload.pace import due_within
 from pytest_sremut.workload.report import RoundOutcome, parse_log
+from pytest_sremut.workload.settings import SettingsError, parse_settings
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 MIX = json.dumps(
@@ -61,27 +65,48 @@ def program(*arguments: str) -> subprocess.Popen[str]:
 
 
 def test_rounds_are_driven_and_read_back(url: str) -> None:
-    arguments = ("-t2", "-c2", "-d", "0.2s", "-R", "100", "--rounds=3", "--pause=10ms")
+    arguments = ("-t2", "-c2", "-d", "0.2s", "-R", "100", "--rounds=3", "--pause=10ms", "--seed=9")
     out, err = program(*arguments, f"--mix={MIX}", url).communicate(timeout=60)
+    plan = parse_settings([*arguments, f"--mix={MIX}", url]).plan
     assert err == ""
     rounds = parse_log(out.encode()).rounds
     assert [found.number for found in rounds] == [1, 2, 3]
     for found in rounds:
         assert found.outcome is RoundOutcome.OK
-        assert (found.requests, found.failures) == (20, 5)
+        draws = Draws(plan, 9, found.number)
+        assert found.delivery is not None
+        assert found.delivery.due == sum(due_within(plan, n, draws.gaps(n)) for n in (0, 1))
+        assert 0 < found.requests <= found.delivery.sent <= found.delivery.due
         assert found.latency is not None
         assert found.duration is not None
+        assert (found.generator, found.seed) == ("sremut-load (embedded generator)", 9)
+    assert len({found.delivery for found in rounds}) == 3, "each round draws anew"
+    assert sum(found.failures for found in rounds) > 0
     lines = out.splitlines()
-    assert lines[:4] == [
-        "Running wrk2 on round #1",
+    assert "wrk2" not in out, "it is no wrk2 and says so"
+    assert lines[:5] == [
+        "Running sremut-load on round #1",
         f"Running 0.2s test @ {url}",
         "  2 threads and 2 connections",
-        "  Mix: ok=3 bad=1, seed 1",
+        "  Generator: sremut-load (embedded generator), variant dsb, distribution exp, seed 9",
+        "  Mix: ok=3 bad=1",
     ]
     summary = next(n for n, line in enumerate(lines) if " requests in " in line)
-    assert lines[summary - 1] == "-" * 58, "some readers want a dashed line just before"
-    assert lines[summary + 1] == "  Non-2xx or 3xx responses: 5"
+    assert lines[summary - 1] == "-" * 71, "some readers want a dashed line just before"
     assert lines[-1].startswith("Transfer/sec: ")
+
+
+def test_the_same_seed_draws_the_same_and_another_does_not(url: str) -> None:
+    """Same due times and same kinds, whatever the answers' timing."""
+
+    def drawn(seed: int) -> list[list[float]]:
+        plan = parse_settings(["-c2", "-R", "100", f"--mix={MIX}", url]).plan
+        draws = Draws(plan, seed, 1)
+        return [[*islice(draws.gaps(n), 50), *islice(draws.kinds(n), 50)] for n in (0, 1)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    first, second = drawn(1)
+    assert first != second, "connections draw independently"
 
 
 def test_without_failures_there_is_no_line_about_them(url: str) -> None:
@@ -106,7 +131,7 @@ def test_d12_a_closed_port_at_the_start(capsys: pytest.CaptureFixture[str]) -> N
         port = closed.getsockname()[1]
         assert main(["-R", "10", "--rounds=2", f"http://127.0.0.1:{port}"]) == 1
     seen = capsys.readouterr()
-    assert seen.out == "Running wrk2 on round #1\n"
+    assert seen.out == "Running sremut-load on round #1\n"
     assert seen.err == f"unable to connect to 127.0.0.1:{port} Connection refused\n"
     (found,) = parse_log((seen.out + seen.err).encode()).rounds
     assert found.outcome is RoundOutcome.ENDPOINT_REFUSED
@@ -138,8 +163,8 @@ def test_an_endpoint_that_is_lost_later_is_said_and_the_loop_goes_on() -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert err.count("Connection refused") == 2
-    assert "".join(read).count("Running wrk2") == 1
-    assert out.splitlines() == ["Running wrk2 on round #2", "Running wrk2 on round #3"]
+    assert "".join(read).count("Running sremut-load") == 1
+    assert out.splitlines() == [f"Running sremut-load on round #{number}" for number in (2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -157,6 +182,12 @@ def test_an_endpoint_that_is_lost_later_is_said_and_the_loop_goes_on() -> None:
         (["-R1", "-t2", "-c1", "http://a"], "--threads: found 2; allowed: 1 to 1"),
         (["-R1", "--rounds=-1", "http://a"], "--rounds: found -1"),
         (["-R1", "--mix={", "http://a"], "--mix: found no JSON"),
+        (["-R1", "--seed=-1", "http://a"], "--seed: found -1; allowed: 0 to 9007199254740991"),
+        (["-R1", f"--seed={2**53}", "http://a"], "--seed: found 9007199254740992"),
+        (
+            ["-R1", "--variant=giltene", "--distribution=exp", "http://a"],
+            "--distribution: found exp; allowed with --variant giltene: fixed",
+        ),
     ],
 )
 def test_misuse(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,10 +204,11 @@ def test_argparse_misuse_is_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--unknown" in capsys.readouterr().err
 
 
-def test_the_load_image_needs_nothing_but_the_standard_library() -> None:
+@pytest.mark.parametrize("module", ["generator", "rounds"])
+def test_both_loads_need_nothing_but_the_standard_library(module: str) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\n"
-        "import pytest_sremut.workload.generator\n"
+        f"import pytest_sremut.workload.{module}\n"
         "ours = {name for name in sys.modules if name.startswith('pytest_sremut')}\n"
         "print(*sorted(name.removeprefix('pytest_sremut.workload.') for name in ours))\n"
     )
@@ -184,7 +216,8 @@ def test_the_load_image_needs_nothing_but_the_standard_library() -> None:
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
     modules = set(found.stdout.split()) - {"pytest_sremut", "pytest_sremut.workload"}
-    dockerfile = REPOSITORY / "pytest_sremut/cluster/kind/images/wrk2/Dockerfile"
-    copied = dockerfile.read_text().split()
-    assert modules == {"generator", "load", "mix", "units", "writer"}
-    assert {f"{module}.py" for module in modules} <= set(copied)
+    assert not {name for name in modules if "." in name}, "nothing outside the room"
+    if module == "rounds":
+        dockerfile = REPOSITORY / "pytest_sremut/cluster/kind/images/wrk2/Dockerfile"
+        copied = {word for word in dockerfile.read_text().split() if word.endswith(".py")}
+        assert {f"{name}.py" for name in modules} == copied - {"fetch.py"}

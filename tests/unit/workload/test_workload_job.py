@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pytest_sremut.study.model import Workload, WorkloadRequest
-from pytest_sremut.workload.generator import parse_settings
 from pytest_sremut.workload.job import load_arguments, load_job
 from pytest_sremut.workload.mix import Kind
+from pytest_sremut.workload.settings import parse_settings
 
 WORKLOAD = Workload(
     url="http://nginx-thrift:8080",
@@ -29,7 +29,8 @@ def test_the_job_runs_once_and_keeps_its_log() -> None:
         namespace="social-network",
         workload=WORKLOAD,
         rounds=12,
-        image="sremut/wrk2:1",
+        seed=77,
+        image="sremut/load:1",
         labels={"app": "sremut-load"},
     )
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
@@ -46,15 +47,15 @@ def test_the_job_runs_once_and_keeps_its_log() -> None:
     pod = spec["template"]["spec"]
     assert pod["restartPolicy"] == "Never"
     (container,) = pod["containers"]
-    assert container["image"] == "sremut/wrk2:1"
-    assert container["args"] == load_arguments(WORKLOAD, rounds=12)
+    assert container["image"] == "sremut/load:1"
+    assert container["args"] == load_arguments(WORKLOAD, rounds=12, seed=77)
     assert all(isinstance(word, str) for word in container["args"])
 
 
 def test_the_generator_understands_the_jobs_arguments() -> None:
-    settings = parse_settings(load_arguments(WORKLOAD, rounds=12))
+    settings = parse_settings(load_arguments(WORKLOAD, rounds=12, seed=77))
     assert (settings.url, settings.host, settings.port) == (WORKLOAD.url, "nginx-thrift", 8080)
-    assert (settings.rounds, settings.pause) == (12, 0.1)
+    assert (settings.rounds, settings.pause, settings.seed) == (12, 0.1, 77)
     plan = settings.plan
     assert (plan.rate, plan.connections, plan.threads) == (200, 3, 2)
     assert (plan.duration, plan.timeout) == (0.5, 2.0)

@@ -74,7 +74,8 @@ def test_only_a_last_unfinished_round_is_left_out() -> None:
     assert len(seen.usable) == 2
     assert functional(seen, 50) == (
         False,
-        "200 requests in 2 rounds, 0 non-2xx, 0 socket errors: round 2 reads TORN",
+        "200 requests in 2 rounds, 0 non-2xx, 0 socket errors (timeouts unknown): "
+        "round 2 reads TORN",
     )
 
 
@@ -138,9 +139,17 @@ def test_no_requests_never_pass_whatever_is_asked_for(minimum: int) -> None:
 
 
 @pytest.mark.parametrize("outcome", list(RoundOutcome))
-def test_only_two_outcomes_can_pass(outcome: RoundOutcome) -> None:
+def test_only_sound_counts_can_pass(outcome: RoundOutcome) -> None:
+    """A latency that was not measured is no violation: real wrk2 prints none in its first 10 s."""
     holds, _ = functional(everything(a_round(outcome=outcome), a_round(2)), 50)
-    assert holds is (outcome in (RoundOutcome.OK, RoundOutcome.LATENCY_WITHOUT_UNIT))
+    assert holds is (
+        outcome
+        in (
+            RoundOutcome.OK,
+            RoundOutcome.LATENCY_NOT_A_NUMBER,
+            RoundOutcome.LATENCY_WITHOUT_UNIT,
+        )
+    )
     assert holds is outcome.may_pass
     assert outcome.counts_usable or not outcome.may_pass
 

@@ -51,7 +51,7 @@ def built(fakes: Fakes, spec: images.ImageSpec = PROBE_SPEC, provider: str = "do
 def test_they_are_the_images_that_the_engine_asks_for() -> None:
     assert [spec.name for spec in images.IMAGES] == [DEMO, LOAD, PROBE]
     assert [spec.full for spec in images.IMAGES] == [
-        "docker.io/sremut/demo:1", "docker.io/sremut/wrk2:1", "docker.io/library/busybox:1.36",
+        "docker.io/sremut/demo:1", "docker.io/sremut/load:1", "docker.io/library/busybox:1.36",
     ]  # fmt: skip
 
 

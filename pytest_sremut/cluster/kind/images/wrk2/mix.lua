@@ -1,7 +1,11 @@
--- Which request wrk2 sends next: the mix of SREMUT_MIX in exact proportions, in an order that
--- SREMUT_SEED and the thread's number decide. One line a kind: WEIGHT METHOD PATH BODY, the body
--- in hexadecimal, `-` for none. (This wrk2 takes whatever follows its URL for further URLs, so a
--- script's arguments can only come by the environment.)
+-- Which request wrk2 sends next: each is drawn alone with its weight, as the benchmark's own script
+-- does. SREMUT_MIX has one line a kind: WEIGHT METHOD PATH BODY, the body in hexadecimal, `-` for
+-- none. SREMUT_SEEDS has one seed for each thread, below 2^53, of this round alone. (This wrk2
+-- takes whatever follows its URL for further URLs, so a script's arguments can only come by the
+-- environment.)
+--
+-- The draws are LuaJIT's own (math.random), so the same seed gives the same kinds in every run of
+-- this image, and other ones than the embedded generator draws from it.
 
 local numbered = 0
 
@@ -15,33 +19,34 @@ local function unhex(text)
    return (text:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end))
 end
 
-local cycle, place = {}, 0
+local function seed_of(thread)
+   local place = 0
+   for text in (os.getenv("SREMUT_SEEDS") or ""):gmatch("%d+") do
+      place = place + 1
+      if place == thread then return tonumber(text) end
+   end
+   error("SREMUT_SEEDS has no seed for thread " .. thread)
+end
+
+local requests, bounds, total = {}, {}, 0
 
 function init(args)
-   local seed = tonumber(os.getenv("SREMUT_SEED") or "1")
-   math.randomseed(seed * 1000 + (number or 0))
+   math.randomseed(seed_of(number or 1))
    for line in os.getenv("SREMUT_MIX"):gmatch("[^\n]+") do
       local weight, method, path, body = line:match("^(%d+) (%u+) (%S+) (%S+)$")
       local headers = {}
       if body ~= "-" then headers["Content-Type"] = "application/x-www-form-urlencoded" end
       if body == "-" and method == "POST" then body = "" end
-      local request = wrk.format(method, path, headers, unhex(body))
-      for _ = 1, tonumber(weight) do cycle[#cycle + 1] = request end
-   end
-end
-
--- A fresh shuffle for every cycle, as the project's own generator does.
-local function shuffle()
-   for last = #cycle, 2, -1 do
-      local other = math.random(last)
-      cycle[last], cycle[other] = cycle[other], cycle[last]
+      total = total + tonumber(weight)
+      requests[#requests + 1] = wrk.format(method, path, headers, unhex(body))
+      bounds[#bounds + 1] = total
    end
 end
 
 function request()
-   if place == 0 then shuffle() end
-   place = place % #cycle + 1
-   local chosen = cycle[place]
-   if place == #cycle then place = 0 end
-   return chosen
+   local drawn = math.random() * total
+   for place = 1, #bounds do
+      if drawn < bounds[place] then return requests[place] end
+   end
+   return requests[#requests]
 end

@@ -1,0 +1,75 @@
+"""What a round of load is to be: its parameters, and which wrk2 it behaves like.
+
+`Variant` names two builds of wrk2 that differ in what they do and print; both were recorded:
+
+* `dsb`: DeathStarBench's build. It draws gaps (`-D exp`), sends a request when it is due whether
+  or not earlier ones were answered, and counts no timeouts.
+* `giltene`: the original. Gaps are fixed, one request is outstanding at most, and timeouts are
+  counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pytest_sremut.workload.mix import Kind
+
+__all__ = ["Distribution", "Plan", "Variant"]
+
+
+class Variant(StrEnum):
+    """The build of wrk2 whose semantics and report a generator follows."""
+
+    DSB = "dsb"
+    GILTENE = "giltene"
+
+
+class Distribution(StrEnum):
+    """How the gaps between the requests of one connection are spread."""
+
+    EXP = "exp"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The parameters of a round. Times in seconds, `rate` in requests a second."""
+
+    connections: int
+    threads: int
+    rate: float
+    duration: float
+    timeout: float
+    kinds: tuple[Kind, ...]
+    variant: Variant = Variant.DSB
+    distribution: Distribution = Distribution.EXP
+    calibrated: bool = False  # leave out the latencies of wrk2's first ten seconds, as it does
+
+    @property
+    def interval(self) -> float:
+        """Mean gap between two requests of one connection, in seconds.
+
+        DeathStarBench's build divides the rate by its threads in whole numbers: 100 requests a
+        second over three threads are 99.
+        """
+        rate = self.rate
+        if self.variant is Variant.DSB and rate >= self.threads:
+            rate = rate // self.threads * self.threads
+        return self.connections / rate
+
+    def starts(self, connection: int) -> float:
+        """When that connection is begun, in seconds after the round's begin.
+
+        Each thread begins its own connections one after the other.
+        """
+        step = 0.001 if self.variant is Variant.DSB else 0.005
+        return connection // self.threads * step
+
+    @property
+    def calibration(self) -> float:
+        """Seconds from the begin whose latencies are left out of the report."""
+        if not self.calibrated:
+            return 0.0
+        step = 0.001 if self.variant is Variant.DSB else 0.005
+        return 10.0 + self.connections // self.threads * step
