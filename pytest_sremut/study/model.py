@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from pytest_sremut.study.names import OWN_APPLICATIONS, Instrument, plugin_fault
 from pytest_sremut.study.verdict import CONTRACT, ContractVerdict, Expectation, State, Verdict
@@ -52,6 +52,10 @@ class WorkloadRequest:
     weight: int  # percent; the weights of a mix sum to 100
 
 
+DEFAULT_VARIANT: Final = "dsb"
+"""The build of wrk2 behind the published figures. `workload.plan` says what each variant does."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """wrk2's parameters. `rate` is requests a second over all connections."""
@@ -65,6 +69,12 @@ class Workload:
     rounds: int  # complete rounds of a window
     timeout: float  # of one request
     mix: tuple[WorkloadRequest, ...]
+    variant: str = DEFAULT_VARIANT
+
+    @property
+    def drain(self) -> float:
+        """Seconds for which a round waits for answers after its duration."""
+        return self.timeout if self.variant == "drain" else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

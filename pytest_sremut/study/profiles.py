@@ -12,7 +12,13 @@ from typing import Any, Final
 from pytest_sremut.ground.formats.durations import seconds
 from pytest_sremut.ground.formats.yamlevents import Step
 from pytest_sremut.ground.formats.yamlfile import YamlFile
-from pytest_sremut.study.model import Contract, Protocol, Workload, WorkloadRequest
+from pytest_sremut.study.model import (
+    DEFAULT_VARIANT,
+    Contract,
+    Protocol,
+    Workload,
+    WorkloadRequest,
+)
 from pytest_sremut.study.names import Check
 
 __all__ = ["protocols"]
@@ -93,6 +99,7 @@ def _workload(source: YamlFile, profile: str, own: Mapping[str, Any]) -> Workloa
         rounds=values["rounds"],
         timeout=_seconds(source, places["timeout"]),
         mix=_mix(source, places["mix"], values["mix"]),
+        variant=own.get("variant", common.get("variant", DEFAULT_VARIANT)),
     )
 
 

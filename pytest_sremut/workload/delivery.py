@@ -56,6 +56,7 @@ class Asked:
     rate: float
     duration: float
     connections: int
+    drain: float = 0.0  # seconds for which answers are waited for after the duration
 
     @property
     def requests(self) -> float:

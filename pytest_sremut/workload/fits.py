@@ -55,6 +55,7 @@ def as_asked(
     announced: float | None,
     connections: int | None,
     embedded: bool,
+    drain: float = 0.0,
 ) -> bool:
     """Whether a report can be of the load that was asked for. A system that answers less than it is
     asked contradicts nothing; one that answers more does.
@@ -66,8 +67,9 @@ def as_asked(
         announced: Seconds that the report's head announces; None: it has no such line.
         connections: As the report's head has it; None: it has no such line.
         embedded: Whether the embedded generator drove it, which ends more punctually than wrk2.
+        drain: Seconds for which it may have waited for answers after the round's duration.
     """
-    longest = 1.1 * asked.duration + (_BUSY if embedded else _LOOK + 0.1)
+    longest = 1.1 * asked.duration + (_BUSY if embedded else _LOOK + 0.1) + drain
     if not 0.9 * asked.duration - 0.05 <= duration <= longest:
         return False
     if announced is not None and not math.isclose(announced, asked.duration, rel_tol=0.01):

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_sremut.study.model import Workload
+from pytest_sremut.study.model import DEFAULT_VARIANT, Workload
 
 __all__ = ["load_arguments", "load_job"]
 
@@ -24,6 +24,7 @@ def load_arguments(workload: Workload, *, rounds: int, seed: int) -> list[str]:
         f"--pause={workload.pause:g}s",
         f"--timeout={workload.timeout:g}s",
         f"--seed={seed}",
+        *([] if workload.variant == DEFAULT_VARIANT else [f"--variant={workload.variant}"]),
         f"--mix={json.dumps(mix, separators=(',', ':'))}",
         workload.url,
     ]

@@ -57,6 +57,11 @@ class Lane:
             task.cancel()
         self._drop()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether every request that was sent has been answered or lost."""
+        return not self._outstanding
+
     def look(self) -> None:
         """Counts a timeout if the request that is outstanding has waited for too long."""
         now = self._world.loop.time()
@@ -160,7 +165,7 @@ class Lane:
         if self._closed or not self._outstanding:
             return
         kind, due, _ = self._outstanding.popleft()
-        if now < self._end:
+        if now < self._end or self._world.plan.drains:
             self._count(kind, now - due, now, answer)
         self._pace.answered()
         if not answer.keep_alive:

@@ -2,7 +2,8 @@
 
 * Each connection has due times of its own (`pace`), and each request a kind that was drawn for it
   (`draws`).
-* When the duration is over the round ends. What is outstanding is dropped, not waited for.
+* When the duration is over the round ends. What is outstanding is dropped, not waited for; but in
+  the variant `drain` for as long as the timeout says, and what has no answer then has timed out.
 * A request that waits for longer than the timeout is counted (giltene) at a look every two
   seconds, and its connection goes on waiting for the answer.
 * A connection that breaks with something outstanding is a read error, and is made again.
@@ -27,6 +28,7 @@ from pytest_sremut.workload.totals import Counts, Endpoint, Totals
 __all__ = ["EndpointError", "check", "run_round"]
 
 _LOOK = 2.0  # seconds between two looks at what has waited for too long
+_DRAIN_STEP = 0.005  # seconds between two looks at whether all answers have come
 _LOOK_STEP = 0.005  # and so much later for each connection of a thread
 
 
@@ -85,7 +87,8 @@ async def run_round(plan: Plan, endpoint: Endpoint, draws: Draws, stop: asyncio.
         async with asyncio.timeout_at(start + last):
             await stop.wait()
     except TimeoutError:
-        pass
+        if plan.drains:
+            await _drained(lanes, stop, until=start + last + plan.timeout)
     finally:
         totals.elapsed = loop.time() - start
         for handle in handles:
@@ -103,6 +106,16 @@ def _look_times(plan: Plan) -> list[float]:
         return []
     late = max(1, plan.connections // plan.threads) * _LOOK_STEP
     return [number * _LOOK + late for number in range(1, int(plan.duration / _LOOK + 1e-9) + 1)]
+
+
+async def _drained(lanes: list[Lane], stop: asyncio.Event, *, until: float) -> None:
+    """Waits for the answers of what was sent; counts a timeout for each that does not come."""
+    loop = asyncio.get_running_loop()
+    while not all(lane.is_idle for lane in lanes) and not stop.is_set():
+        if loop.time() >= until:
+            _look(lanes)
+            return
+        await asyncio.sleep(_DRAIN_STEP)
 
 
 def _look(lanes: list[Lane]) -> None:

@@ -2,6 +2,7 @@
 
 * `Drawn` (DeathStarBench): gap after gap from the connection's begin. What becomes of a request
   moves no later one.
+* `Queued` (drain): the same due times; a request waits for the answer of the one before it.
 * `Steady` (giltene): `n` answers after the begin the next is due at `n` intervals. A request that
   got no answer is due again. Behind its time, a connection sends at twice the rate at most,
   reckoned from when it fell behind.
@@ -15,7 +16,7 @@ from typing import Protocol
 
 from pytest_sremut.workload.plan import Plan, Variant
 
-__all__ = ["Drawn", "Pace", "Steady", "due_within", "pace_of"]
+__all__ = ["Drawn", "Pace", "Queued", "Steady", "due_within", "pace_of"]
 
 
 class Pace(Protocol):
@@ -61,6 +62,12 @@ class Drawn:
         self.sent()
 
 
+class Queued(Drawn):
+    """Drawn due times of which at most one is outstanding."""
+
+    pipelines = False
+
+
 class Steady:
     """The original wrk2's reckoning."""
 
@@ -98,6 +105,8 @@ def pace_of(plan: Plan, begin: float, gaps: Iterator[float]) -> Pace:
     """The pace of a connection that is begun at `begin`."""
     if plan.variant is Variant.DSB:
         return Drawn(begin, gaps)
+    if plan.variant is Variant.DRAIN:
+        return Queued(begin, gaps)
     return Steady(begin, plan.interval)
 
 

@@ -1,11 +1,16 @@
 """What a round of load is to be: its parameters, and which wrk2 it behaves like.
 
-`Variant` names two builds of wrk2 that differ in what they do and print; both were recorded:
+`Variant` names two builds of wrk2 that differ in what they do and print, and a way of our own. Both
+builds were recorded:
 
 * `dsb`: DeathStarBench's build. It draws gaps (`-D exp`), sends a request when it is due whether
   or not earlier ones were answered, and counts no timeouts.
 * `giltene`: the original. Gaps are fixed, one request is outstanding at most, and timeouts are
   counted.
+
+`drain` is no wrk2. It is for rounds shorter than what they are to show: gaps are drawn, one request
+is outstanding at most, and a round that is over sends nothing more but waits for the answers of
+what it sent. In a round of half a second wrk2 would drop exactly the request that hangs for one.
 """
 
 from __future__ import annotations
@@ -19,10 +24,11 @@ __all__ = ["Distribution", "Plan", "Variant"]
 
 
 class Variant(StrEnum):
-    """The build of wrk2 whose semantics and report a generator follows."""
+    """The build of wrk2 whose semantics and report a generator follows, or `drain`."""
 
     DSB = "dsb"
     GILTENE = "giltene"
+    DRAIN = "drain"
 
 
 class Distribution(StrEnum):
@@ -63,13 +69,18 @@ class Plan:
 
         Each thread begins its own connections one after the other.
         """
-        step = 0.001 if self.variant is Variant.DSB else 0.005
+        step = 0.005 if self.variant is Variant.GILTENE else 0.001
         return connection // self.threads * step
+
+    @property
+    def drains(self) -> bool:
+        """Whether a round waits for the answers of what it sent, at most for the timeout."""
+        return self.variant is Variant.DRAIN
 
     @property
     def calibration(self) -> float:
         """Seconds from the begin whose latencies are left out of the report."""
         if not self.calibrated:
             return 0.0
-        step = 0.001 if self.variant is Variant.DSB else 0.005
+        step = 0.005 if self.variant is Variant.GILTENE else 0.001
         return 10.0 + self.connections // self.threads * step

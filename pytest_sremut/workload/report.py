@@ -394,4 +394,5 @@ def _fits(current: _Open, asked: Asked, duration: float) -> bool:
         announced=current.announced,
         connections=current.connections,
         embedded=current.delivery is not None,
+        drain=asked.drain,
     )

@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         "--variant",
         choices=[item.value for item in Variant],
         default=Variant.DSB.value,
-        help="the build of wrk2 to behave like (default: dsb)",
+        help="the build of wrk2 to behave like, or drain (default: dsb)",
     )
     parser.add_argument(
         "--distribution",
@@ -120,7 +120,7 @@ def _endpoint(url: str) -> tuple[str, int, str]:
 
 
 def _distribution(text: str | None, variant: Variant) -> Distribution:
-    if variant is Variant.DSB:
+    if variant is not Variant.GILTENE:
         return Distribution(text or Distribution.EXP.value)
     if text == Distribution.EXP.value:
         raise SettingsError("--distribution: found exp; allowed with --variant giltene: fixed")

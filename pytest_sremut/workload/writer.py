@@ -18,7 +18,7 @@ from pytest_sremut.workload.units import format_rate, format_size, format_time
 __all__ = ["generator_line", "head_lines", "report_lines"]
 
 _PERCENTILES = (50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0)
-_DASHES = {Variant.DSB: "-" * 71, Variant.GILTENE: "-" * 58}
+_DASHES = {Variant.DSB: "-" * 71, Variant.GILTENE: "-" * 58, Variant.DRAIN: "-" * 58}
 _SPECTRUM = (0.0, 0.5, 0.75, 0.875, 0.9375, 0.96875, 0.984375, 1.0)
 
 

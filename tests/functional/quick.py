@@ -43,7 +43,7 @@ PROFILE = """\
     oracle: 20s
     barrier: 10s
     deadlines: {MS-I1: 1500ms, MS-I2: 1500ms, MS-I3: 1500ms, MS-I6: 8s}
-    workload: {rate: 200, duration: 150ms, pause: 10ms, timeout: 2s}
+    workload: {rate: 200, duration: 150ms, pause: 10ms, timeout: 2s, variant: drain}
 """
 OPTIONS = (
     *("-p", "no:cacheprovider", "-p", "no:hypothesispytest"),

@@ -112,7 +112,12 @@ def _take_once(
 ) -> tuple[TakenWindow, Judgement]:
     ctx.tell(f"workload window {name}: {rounds} rounds")
     workload = ctx.protocol.workload
-    asked = Asked(rate=workload.rate, duration=workload.duration, connections=workload.connections)
+    asked = Asked(
+        rate=workload.rate,
+        duration=workload.duration,
+        connections=workload.connections,
+        drain=workload.drain,
+    )
     seed = window_seed(
         run=ctx.run.id, state=name.partition("-")[0], window=name, attempt=ctx.attempt.number
     )
