@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import needs
 import pytest
 from embedded_netns import (
     SERVICES,
@@ -45,7 +46,7 @@ async def routing(
     try:
         await router.start()
     except RoutingError as error:
-        pytest.skip(str(error))
+        needs.lacking("nft", str(error))
     try:
         yield router, addresses
     finally:

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import json
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+import needs
 import pytest
 from embedded_netns import SERVICES, FakeSource, connecting, in_namespace, service
 
@@ -160,8 +160,8 @@ names_of_stage = {
 @pytest.mark.parametrize("mode", ["forwarder", "nft"])
 @in_namespace
 async def test_our_own_cluster_and_programs_pass(mode: Mode) -> None:
-    if mode == "nft" and not shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"):
-        pytest.skip("no nft here")
+    if mode == "nft":
+        needs.located("nft")
     async with cluster(mode) as (router, dns, addresses):
         report = await selftest.run(router=router, dns=dns, addresses=addresses, spawn=applets)
         assert report.deviations == []
