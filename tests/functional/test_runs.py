@@ -297,12 +297,13 @@ def test_a_service_without_endpoints_collapses_throughput(loaded: Result) -> Non
     """MS-M02: a connect that finds no endpoint is held for a second, and so is its connection."""
     found = windows(loaded)
 
-    def spans(mutant: str, state: str) -> list[float]:
-        return [float(r["duration"]) for r in found[(mutant, state)]["rounds"]]
+    def spans(mutant: str, state: str, *, failing: bool = False) -> list[float]:
+        rounds = found[(mutant, state)]["rounds"]
+        return [float(r["duration"]) for r in rounds if r["failures"] or not failing]
 
     # A round of 150 ms has three such connects, and lasts as long as the first. How many requests
-    # are left of it is the machine's affair as well.
-    assert statistics.median(spans("ms-m02", "faulted")) >= 1.0
+    # are left of it is the machine's affair as well: on a busy one there may be none of these.
+    assert statistics.median(spans("ms-m02", "faulted", failing=True)) >= 1.0
     for mutant, state in found:
         if (mutant, state) != ("ms-m02", "faulted"):
             assert min(spans(mutant, state)) < 0.7, (mutant, state)
