@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_SELF_TEST_SECONDS = 30.0
+_SELF_TEST_SECONDS = 120.0
 _DEFAULT = "dev"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
+import needs
 import pytest
 
 
@@ -45,6 +46,29 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.loadscopereorder = False
     for mark, need in _NEEDS.items():
         config.addinivalue_line("markers", f"{mark}: {need.marker}")
+    config.addinivalue_line("markers", f"{needs.MARK}(*names): runs other programs; see needs.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what lacks a program, or fail it: see `needs`."""
+    for mark in item.iter_markers(needs.MARK):
+        for name in mark.args:
+            needs.located(name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where everything is said to be here, a skip for want of anything is a failure."""
+    report = yield
+    if report.outcome == "skipped" and not hasattr(report, "wasxfail"):
+        reason = str(call.excinfo.value) if call.excinfo else ""
+        if needs.unexcused(reason):
+            report.outcome = "failed"
+            report.longrepr = f"SREMUT_REQUIRE_ALL=1 and skipped: {reason}"
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

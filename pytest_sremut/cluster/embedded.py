@@ -26,7 +26,7 @@ __all__ = [
     "named_directory",
 ]
 
-_STARTUP: Final = 30.0
+_STARTUP: Final = 60.0
 _PYTHON_IMAGES: Final = {
     "sremut/demo:1": "pytest_sremut.demo.service",
     "sremut/load:1": "pytest_sremut.workload.generator",

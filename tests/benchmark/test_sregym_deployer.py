@@ -7,11 +7,11 @@ and `helm` and `kubectl` must be on PATH.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import needs
 import pytest
 from real_checkout import TARGET, checkout, instrument, study
 
@@ -30,9 +30,10 @@ NS = "social-network"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    absent = [program for program in ("helm", "kubectl") if shutil.which(program) is None]
-    if absent or not (checkout() / CHART / "Chart.yaml").is_file():
-        pytest.skip(f"not here: {', '.join(absent) or CHART}")
+    for name in ("helm", "kubectl"):
+        needs.located(name)
+    if not (checkout() / CHART / "Chart.yaml").is_file():
+        pytest.skip(f"not here: {CHART}")
     with up(name="deployer", directory=tmp_path_factory.mktemp("cluster"), images={}) as made:
         yield made
 

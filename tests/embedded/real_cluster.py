@@ -6,12 +6,12 @@ Rules: a machine that cannot run one skips these tests with the reason, unless
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from kubernetes import client, config
 from kubernetes.stream import stream
@@ -34,9 +34,7 @@ def start(directory: Path, **options: Any) -> EmbeddedCluster:
     except EmbeddedError as error:
         if not any(word in error.step for word in FORBIDDEN):
             raise
-        if os.environ.get("SREMUT_REQUIRE_EMBEDDED") == "1":
-            pytest.fail(f"the embedded cluster is required: {error}")
-        pytest.skip(f"no embedded cluster on this machine: {error}")
+        needs.lacking("embedded", f"no embedded cluster on this machine: {error}")
 
 
 def core(cluster: EmbeddedCluster) -> client.CoreV1Api:

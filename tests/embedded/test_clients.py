@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from real_cluster import Pods, core, eventually, start
 
@@ -37,11 +38,9 @@ def place(*parts: str) -> Path:
     """Something of the folder of clients; skips without."""
     folder = os.environ.get("SREMUT_CLIENTS", "")
     found = Path(folder, *parts) if folder else None
-    if found is not None and found.exists():
-        return found
-    if os.environ.get("SREMUT_REQUIRE_CLIENTS") == "1":
-        pytest.fail(f"{'/'.join(parts)} is required, and not in SREMUT_CLIENTS ({folder!r})")
-    pytest.skip(f"{'/'.join(parts)} is not here: see .ci/clients")
+    if found is None or not found.exists():
+        needs.lacking("clients", f"{'/'.join(parts)} is not here: see .ci/clients")
+    return found
 
 
 def environment(cluster: EmbeddedCluster, scratch: Path, **more: str) -> dict[str, str]:
@@ -116,10 +115,7 @@ def test_the_javascript_client(cluster: EmbeddedCluster, tmp_path: Path) -> None
 
 def kubectl(which: str) -> str:
     if which == "the machine's":
-        found = shutil.which("kubectl")
-        if found is None:
-            pytest.skip("no kubectl on this machine")
-        return found
+        return needs.located("kubectl")
     return str(place("kubectl", "bin", "kubectl"))
 
 

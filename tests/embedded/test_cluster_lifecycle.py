@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import needs
 import pytest
 from real_cluster import core, eventually, start
 
@@ -85,7 +86,7 @@ def test_both_ways_of_routing_behave_as_recorded(tmp_path: Path, routing: str) -
         cluster = start(tmp_path, options=Options(routing=routing, tools="own"))
     except EmbeddedError as error:
         if routing == "nft" and "nft" in str(error):
-            pytest.skip(str(error))
+            needs.lacking("nft", str(error))
         raise
     with cluster:
         report = cluster.selftest(timeout=60)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import needs
 import pytest
 from kubernetes import client
 from real_cluster import Pods, core, eventually, start
@@ -40,7 +41,7 @@ def cluster(
         running = start(tmp_path_factory.mktemp("cluster"), options=options)
     except EmbeddedError as error:
         if request.param == "nft" and "nft" in str(error):
-            pytest.skip(str(error))
+            needs.lacking("nft", str(error))
         raise
     with running:
         yield running

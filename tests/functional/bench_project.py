@@ -9,12 +9,11 @@ from pathlib import Path
 
 import yaml
 from quick import MAIN, PROFILE, ROOT
+from small import APPLICATION, ask_the_target, small_application, write_application
 
 sys.path.insert(0, str(ROOT / "tests" / "unit" / "support"))
 
 from minibench import make_checkout, pins_of
-
-from pytest_sremut.demo.manifests import manifests
 
 STUDY = "minibench_study"
 SUPPORT = str(ROOT / "tests" / "unit" / "support")
@@ -54,10 +53,11 @@ def make_bench_project(
     profile: str = PROFILE,
     probes: Sequence[Mapping[str, str]] = (),
     application: str = "",
+    small: bool = False,
 ) -> Path:
-    """The project; its checkout is `directory / "checkout"`. The benchmark's `application` is the
-    demo's objects, deployed by code of its own."""
-    shop = {"namespace": "social-network", "objects": manifests("social-network")}
+    """The project; its checkout is `directory / "checkout"`. The benchmark's `application` is
+    deployed by code of its own: the small one, which a study gets as files if `small`."""
+    shop = {"namespace": "social-network", "objects": small_application()}
     checkout = make_checkout(directory / "checkout", shop=shop if application else None)
     for name in ("mutants", "contracts"):
         shutil.copytree(ROOT / name, directory / name)
@@ -82,9 +82,14 @@ def make_bench_project(
     text = text.replace(f"contracts/{STUDY}", f"contracts/{MAIN}")
     if application:
         text = text.replace("demo:social-network", f"minibench:{application}")
+    if small:
+        text = text.replace("demo:social-network", f"manifests:{APPLICATION}")
+        write_application(directory, small_application())
     place = directory / "audits" / STUDY
     place.mkdir(parents=True)
     (place / "study.yaml").write_text(text)
+    if application or small:
+        ask_the_target(place / "study.yaml")
     states = ("healthy", "faulted", "restored")
     violated = ["MS-I1", "MS-I2", "MS-I3", "MS-I4", "MS-I6"]
     predictions = {

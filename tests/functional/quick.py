@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import pytest
+import needs
 
 from pytest_sremut.embedded.linux import syscalls
 from pytest_sremut.embedded.linux.processes import ProcessIdentity
@@ -61,9 +61,7 @@ def require_clusters() -> None:
     ]
     if lacking:
         told = f"no embedded cluster on this machine: {'; '.join(lacking)}"
-        if os.environ.get("SREMUT_REQUIRE_EMBEDDED") == "1":
-            pytest.fail(told)
-        pytest.skip(told)
+        needs.lacking("embedded", told)
 
 
 def no_namespaces() -> None:

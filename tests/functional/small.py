@@ -12,33 +12,46 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from quick import MAIN, make_project
+from quick import MAIN, PINNED, make_project
 
 from pytest_sremut.demo.manifests import deployment, service
 from pytest_sremut.demo.roles import ROLES
 
-__all__ = ["APPLICATION", "edit", "make_small", "small_application", "write_application"]
+__all__ = [
+    "APPLICATION",
+    "ask_the_target",
+    "edit",
+    "make_small",
+    "small_application",
+    "write_application",
+]
 
 APPLICATION = "apps/small"
 _NAMESPACE = "social-network"
 
 
-def make_small(directory: Path) -> Path:
-    """The quick project, its main study with the small application; the other study as it is."""
+def make_small(directory: Path, *, pinned: bool = False) -> Path:
+    """The quick project, its main study with the small application, the other's too if `pinned`."""
     project = make_project(directory)
-    study = project / "audits" / MAIN / "study.yaml"
+    for name in (MAIN, PINNED) if pinned else (MAIN,):
+        study = project / "audits" / name / "study.yaml"
+        ask_the_target(study)
+        edit(study, {"demo:social-network": f"manifests:{APPLICATION}"})
+    write_application(project, small_application())
+    return project
+
+
+def ask_the_target(study: Path) -> None:
+    """Let a study's load ask the target itself, and not what stands before it."""
     text = study.read_text()
     mix = text[text.index("  mix:\n") : text.index("\nprofiles:")]
     edit(
         study,
         {
-            "demo:social-network": f"manifests:{APPLICATION}",
             "http://nginx-thrift:8080": "http://user-service:9090",
             mix: "  mix: [{name: health, path: /healthz, weight: 100}]\n",
         },
     )
-    write_application(project, small_application())
-    return project
 
 
 def small_application() -> list[dict[str, Any]]:

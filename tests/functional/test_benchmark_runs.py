@@ -36,7 +36,7 @@ def sessions(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     litter += "".join(f'  Q{number}: {{use: "minibench:Prober"}}\n' for number in (1, 2))
     fault = PROFILE.replace("    settle:", '    fault: "minibench:gone_service"\n    settle:')
     fault = fault.replace("    settle:", "    chaos: {kill: 2}\n    settle:")
-    with session(project("whole"), *WITH, PYTHON) as whole:
+    with session(project("whole", small=True), *WITH, PYTHON) as whole:
         found = {
             "absent": run(project("absent", oracles=ONE, say=SAYS_ONE), *WITH),
             "litter": run(
@@ -46,6 +46,7 @@ def sessions(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> dict[s
                     say=dict.fromkeys(("W1", "W2", "Q1", "Q2"), SAY["P1"]),
                     instruments="[own]",
                     probes=[{"minibench": "probe"}],
+                    small=True,
                 ),
                 *WITH,
             ),

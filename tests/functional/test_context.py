@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 import yaml
 from contexts import CONTEXT, NAMESPACE, OPTIONS, Theirs, theirs
@@ -175,7 +175,7 @@ def test_the_command_that_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert told.startswith("sremut: --namespace: found 'Shop'; allowed: up to 63 lower-case")
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+@needs.program("kubectl")
 def test_kubectl_takes_the_manifest_and_gives_a_token(cluster: Theirs, tmp_path: Path) -> None:
     manifest = subprocess.run(
         [sys.executable, "-m", "pytest_sremut.cli", "cluster", "rbac", "--namespace", NAMESPACE,

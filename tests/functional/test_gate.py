@@ -74,9 +74,11 @@ def refused(pytester: pytest.Pytester, *how: str) -> str:
     return text
 
 
-def test_a_registration_that_holds_is_passed(
+def test_a_registration_that_holds_is_passed_whatever_is_not_selected(
     registered: Path, pytester: pytest.Pytester, how: list[str]
 ) -> None:
+    other = registered / "audits" / MAIN / "predictions.yaml"
+    other.write_bytes(other.read_bytes() + b"\n")
     result = pytester.runpytest_subprocess(*NOTHING, *how)
     assert_passed(result)
     result.stdout.fnmatch_lines(
@@ -158,15 +160,6 @@ def test_exploring_is_said_under_a_registration_too(
     result = pytester.runpytest_inprocess(*NOTHING, "--sremut-exploratory")
     result.stdout.fnmatch_lines([f"sremut: {PINNED}: EXPLORATORY: no registration*"])
     result.stdout.no_fnmatch_line("*stamped by*")
-
-
-def test_a_study_that_is_not_selected_does_not_stand_in_the_way(
-    registered: Path, pytester: pytest.Pytester, how: list[str]
-) -> None:
-    other = registered / "audits" / MAIN / "predictions.yaml"
-    other.write_bytes(other.read_bytes() + b"\n")
-    result = pytester.runpytest_subprocess(*NOTHING, *how)
-    assert_passed(result)
 
 
 def test_evidence_that_is_older_than_the_token(registered: Path, pytester: pytest.Pytester) -> None:

@@ -1,9 +1,9 @@
 """The main job for real: every mutant on the embedded cluster, by each way to distribute it.
 
-Three whole sessions do most of the work: one in a single process, one on two workers with the
-other way to route Services, and one on a cluster that is somebody else's, by an account that may do
-the least. Everything else is asked of what they left behind. Sessions mostly wait, so two run side
-by side.
+Three whole sessions do most of the work: one in a single process; one on two workers with the other
+way to route Services; and one on a cluster that is somebody else's, by an account that may do the
+least, with the small application, of which all is judged the same. Everything else is asked of what
+they left behind. Sessions mostly wait, so two run side by side.
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ def sessions(
     def project(name: str) -> Path:
         return make_project(tmp_path_factory.mktemp(name))
 
+    def small(name: str) -> Path:
+        return make_small(tmp_path_factory.mktemp(name), pinned=True)
+
     everything = ("-m", "mutant", "--sremut-fail-under=0", *HOW["no xdist"])
     some = ("-m", "mutant", "-k", "ms-m01 and (faulted or (restored and contract))")
     strict = ("--sremut-require=soundness", "--sremut-fail-under=50", *HOW["-n0"])
@@ -73,13 +76,13 @@ def sessions(
     with session(project("whole"), *everything) as whole:
         with contexts.theirs(tmp_path_factory.mktemp("theirs")) as cluster:
             there = (*everything, *contexts.OPTIONS)
-            found["context"] = run(project("context"), *there, environment=cluster.environment)
+            found["context"] = run(small("context"), *there, environment=cluster.environment)
             asked |= cluster.asked()
         found["whole"] = whole.end()
         assert whole.left() == []
     with session(project("distributed"), *two) as distributed:
-        found["node"] = run(project("node"), *node)
-        found["some"] = run(make_small(tmp_path_factory.mktemp("some")), *some, *strict)
+        found["node"] = run(small("node"), *node)
+        found["some"] = run(small("some"), *some, *strict)
         found["distributed"] = distributed.end()
         assert distributed.left() == []
     return found
@@ -270,8 +273,15 @@ def windows(result: Result) -> dict[tuple[str, str], dict[str, Any]]:
     }
 
 
-def test_the_workload(result: Result) -> None:
-    found = windows(result)
+@pytest.fixture(params=["whole", "distributed"])
+def loaded(request: pytest.FixtureRequest) -> Result:
+    """The sessions whose load goes through the whole application, by either way to route."""
+    found: Result = request.getfixturevalue(request.param)
+    return found
+
+
+def test_the_workload(loaded: Result) -> None:
+    found = windows(loaded)
     for (mutant, state), workload in found.items():
         assert len(workload["rounds"]) == 10
         assert workload["requests"] == workload["successes"] + workload["failures"]
@@ -283,16 +293,17 @@ def test_the_workload(result: Result) -> None:
             assert rate == pytest.approx(10, abs=2.5), (mutant, state)
 
 
-def test_a_service_without_endpoints_collapses_throughput(result: Result) -> None:
+def test_a_service_without_endpoints_collapses_throughput(loaded: Result) -> None:
     """MS-M02: a connect that finds no endpoint is held for a second, and so is its connection."""
-    found = windows(result)
+    found = windows(loaded)
 
-    def spans(mutant: str, state: str) -> list[float]:
-        return [float(r["duration"]) for r in found[(mutant, state)]["rounds"]]
+    def spans(mutant: str, state: str, *, failing: bool = False) -> list[float]:
+        rounds = found[(mutant, state)]["rounds"]
+        return [float(r["duration"]) for r in rounds if r["failures"] or not failing]
 
     # A round of 150 ms has three such connects, and lasts as long as the first. How many requests
-    # are left of it is the machine's affair as well.
-    assert statistics.median(spans("ms-m02", "faulted")) >= 1.0
+    # are left of it is the machine's affair as well: on a busy one there may be none of these.
+    assert statistics.median(spans("ms-m02", "faulted", failing=True)) >= 1.0
     for mutant, state in found:
         if (mutant, state) != ("ms-m02", "faulted"):
             assert min(spans(mutant, state)) < 0.7, (mutant, state)

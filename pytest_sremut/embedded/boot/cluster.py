@@ -84,7 +84,7 @@ class EmbeddedCluster:
         asked: list[dict[str, Any]] = self._get("/sremut/v1/access", timeout=10)["asked"]
         return asked
 
-    def selftest(self, timeout: float = 60) -> SelfTestReport:
+    def selftest(self, timeout: float = 120) -> SelfTestReport:
         """Wait until the daemon's self-test has finished; answers its report.
 
         Raises EmbeddedError when it has not within `timeout` seconds.

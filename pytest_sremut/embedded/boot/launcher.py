@@ -70,7 +70,7 @@ def up(
     images: Mapping[str, Image],
     options: Options | None = None,
     detach: bool = False,
-    timeout: float = 20,
+    timeout: float = 60,
 ) -> EmbeddedCluster:
     """Start a cluster in `directory`; returns when its API answers and its nodes are Ready.
 

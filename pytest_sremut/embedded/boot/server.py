@@ -264,11 +264,9 @@ class Cluster:
             router=self.proxy, dns=self.dns, addresses=self.addresses
         ) as stage:
             for name, path in tools.candidates().items():
-                deviations: list[str] = []
-                for quick in (True, False):  # most deviate at once
-                    deviations = deviations or await selftest.check_tool(
-                        name, path, stage=stage, spawn=self._spawn, quick=quick
-                    )
+                deviations = await selftest.check_tool(
+                    name, path, stage=stage, spawn=self._spawn, quick=False
+                )
                 if deviations:
                     self._rejected[name] = deviations
                 else:

@@ -6,7 +6,7 @@ Rules kept here:
   distribution promises, and what a container forbids, are different things;
 * a step that is forbidden is named with its errno and what to do; what depends on it is reported as
   not tried, never as broken;
-* no root, no network, no traces; about a second, a few at worst (the child is ended then).
+* no root, no network, no traces; about a second. A child that hangs is ended after a minute.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pytest_sremut.embedded.selftest.checks import OPTIONAL, TRIED, Check, faile
 
 __all__ = ["Check", "diagnose"]
 
-_PATIENCE = 8.0
+_PATIENCE = 60.0  # seconds; a busy machine is no worse a machine
 _MEMORY = 512 * 1024 * 1024
 _DESCRIPTORS = 1024
 _WATCHES = 64

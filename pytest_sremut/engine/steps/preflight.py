@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PreflightCheck", "preflight"]
 
-_SELF_TEST_TIMEOUT = 30.0
+_SELF_TEST_TIMEOUT = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import forge
+import needs
 import pytest
 
 from pytest_sremut.attestation.errors import (
@@ -24,7 +24,7 @@ from pytest_sremut.attestation.rfc3161.identity import Identity, new_identity
 from pytest_sremut.attestation.rfc3161.request import HASH_ALGORITHMS, build_query
 from pytest_sremut.attestation.rfc3161.verify import verify
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
+pytestmark = needs.program("openssl")
 
 DATA = forge.DATA
 CONFIG = """

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+import needs
 import pytest
 
 from pytest_sremut.demo.client import Client, blocking_connect
@@ -274,14 +274,12 @@ except ConnectionRefusedError:
 """
 
 
-@pytest.mark.skipif(
-    not all(map(shutil.which, ("unshare", "nft", "ip"))), reason="needs unshare, ip and nft"
-)
+@needs.program("unshare", "nft", "ip")
 def test_a_service_without_endpoints_costs_a_blocking_connect_one_second() -> None:
     enter = ["unshare", "--user", "--map-root-user", "--net"]
     tried = subprocess.run([*enter, "nft", "list", "tables"], capture_output=True, check=False)
     if tried.returncode:
-        pytest.skip("no network namespace with nftables here")
+        needs.lacking("nft", "no network namespace with nftables here")
     found = subprocess.run(
         [*enter, sys.executable, "-c", NO_ENDPOINTS], capture_output=True, text=True, check=True
     )

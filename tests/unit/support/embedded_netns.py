@@ -1,8 +1,9 @@
 """Runs a test in a network namespace of its own, in a child process, without root.
 
 Rules kept here: the parent's namespaces are never changed; a child's failure is the test's failure,
-with its traceback; where the machine forbids namespaces the test is skipped with the reason, or
-fails if ``SREMUT_REQUIRE_EMBEDDED=1`` says that they must be there.
+with its traceback, and a child's skip the test's skip, with its reason; where the machine forbids
+namespaces the test is skipped too, or fails if ``SREMUT_REQUIRE_EMBEDDED=1`` says that they must be
+there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import needs
 import pytest
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
@@ -57,6 +59,8 @@ def in_child(body: Callable[[], Any]) -> Any:
                 answer = ("forbidden", str(error))
             else:
                 answer = ("ok", body())
+        except pytest.skip.Exception as skipped:
+            answer = ("skipped", str(skipped))
         except BaseException as error:  # the parent raises it again
             answer = ("failed", "".join(traceback.format_exception(error)))
         with os.fdopen(writer, "wb") as out:
@@ -70,9 +74,9 @@ def in_child(body: Callable[[], Any]) -> Any:
         pytest.fail("the child process died without a word")
     kind, value = pickle.loads(data)
     if kind == "forbidden":
-        if os.environ.get("SREMUT_REQUIRE_EMBEDDED") == "1":
-            pytest.fail(f"namespaces are required and forbidden: {value}")
-        pytest.skip(f"namespaces are forbidden: {value}")
+        needs.lacking("embedded", f"namespaces are forbidden: {value}")
+    if kind == "skipped":
+        pytest.skip(value)
     if kind == "failed":
         pytest.fail(f"in the namespace:\n{value}", pytrace=False)
     return value

@@ -9,11 +9,12 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import needs
 import pytest
 from api_server_kit import Server
 
 KUBECTL = shutil.which("kubectl")
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+pytestmark = needs.program("kubectl")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 APP = """\

@@ -7,6 +7,7 @@ import subprocess
 from ipaddress import IPv4Network
 from pathlib import Path
 
+import needs
 import pytest
 from embedded_netns import connecting, in_child, in_namespace
 
@@ -66,7 +67,7 @@ def test_the_table_is_replaced_in_one_piece() -> None:
     assert lines[:3] == ["add table ip mine", "delete table ip mine", "table ip mine {"]
 
 
-@pytest.mark.skipif(NFT is None, reason="no nft here")
+@needs.program("nft")
 @pytest.mark.parametrize("table", [{}, TABLE, {at(1): route(action="reject")}])
 def test_nft_takes_it(table: dict[Destination, Route]) -> None:
     def body() -> tuple[int, str]:
@@ -102,7 +103,7 @@ async def test_failing_program_s_words_are_kept(tmp_path: Path) -> None:
     addresses.close()
 
 
-@pytest.mark.skipif(NFT is None, reason="no nft here")
+@needs.program("nft")
 @in_namespace
 async def test_check_leaves_nothing() -> None:
     assert NFT is not None

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import needs
 import pytest
 from embedded_netns import (
     SERVICES,
@@ -45,7 +46,7 @@ async def routing(
     try:
         await proxy.start()
     except ProxyError as error:
-        pytest.skip(str(error))
+        needs.lacking("nft", str(error))
     try:
         yield proxy, addresses
     finally:
@@ -149,9 +150,13 @@ async def test_without_endpoints_the_second_syn_of_a_blocking_connect_is_refused
 @in_namespace
 async def test_without_endpoints_a_non_blocking_connect_is_refused_at_once(mode: Mode) -> None:
     async with routing(mode, web()):
-        before = syn_retransmits()
-        assert (await connecting(IP, 80, blocking=False)).result == "refused"
-        assert syn_retransmits() == before
+        again = []
+        # A machine that stands still for a second sends a SYN again; it does not do so every time.
+        while 0 not in again and len(again) < 3:
+            before = syn_retransmits()
+            assert (await connecting(IP, 80, blocking=False)).result == "refused"
+            again.append(syn_retransmits() - before)
+        assert 0 in again
 
 
 @both

@@ -6,10 +6,10 @@ import base64
 import copy
 import json
 import pickle
-import shutil
 import subprocess
 from pathlib import Path
 
+import needs
 import pytest
 from sealed_doubles import MANIFEST, SESSION, begin, finish, operate
 
@@ -80,7 +80,7 @@ def test_the_listing_is_what_sha256sum_checks(finished: Attempt, key: SessionKey
     assert "raw/healthy-O1.json: FAILED" in done.stdout
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on this machine")
+@needs.program("openssl")
 @pytest.mark.parametrize("signed", ["SHA256SUMS", "seal.json"])
 def test_the_signatures_are_what_openssl_checks(
     finished: Attempt, key: SessionKey, tmp_path: Path, signed: str
