@@ -1,0 +1,21 @@
+"""Predictions that were replaced are kept, byte for byte as they were registered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STUDIES = sorted(path.parent.name for path in (ROOT / "audits").glob("*/study.yaml"))
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_first_revision_is_kept_as_it_was_stamped(study: str) -> None:
+    manifest = json.loads((ROOT / "attestation" / study / "r01" / "manifest.json").read_bytes())
+    for role in ("predictions", "study"):
+        kept = ROOT / "audits" / study / f"{role}.r01.yaml"
+        digest = hashlib.sha256(kept.read_bytes()).hexdigest()
+        assert digest == manifest["files"][role]["sha256"]
