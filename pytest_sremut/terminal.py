@@ -20,6 +20,7 @@ _LETTERS = {
     "SURVIVED": "S",
     "ACCEPTED": ".",
     "REJECTED": "r",
+    "EQUIVALENT": "=",
     "ERROR": "E",
 }
 

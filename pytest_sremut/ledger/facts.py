@@ -136,7 +136,8 @@ class _Reader:
         """One state."""
         contract, workload = item.contract, item.workload
         rounds = [one for one in workload.rounds if _usable(one)] if workload else []
-        window = None if workload is None else _window(rounds)
+        told = _told_of_window(item)
+        window = None if workload is None else _window(rounds, told)
         if workload is not None and window is not None:
             said = (workload.requests, workload.failures, workload.successes)
             if said != (window.requests, window.failures, window.successes):
@@ -160,8 +161,8 @@ class _Reader:
                     not_evaluated=contract.not_evaluated,
                 )
             ),
-            window=window,
-            post_mutation=self._post_mutation(item.state, rounds),
+            window=window if _delivered(told) else None,
+            post_mutation=self._post_mutation(item.state, rounds, told),
             per_round=tuple((one.requests, one.failures) for one in rounds),
             activation=tuple(
                 ActivationFact(when=one.when, criterion=one.criterion, holds=one.holds)
@@ -171,11 +172,14 @@ class _Reader:
             window_raw=None if workload is None else self._raw(workload.raw),
         )
 
-    def _post_mutation(self, state: State, rounds: Sequence[RoundRecord]) -> WindowFact | None:
-        if state is not State.FAULTED or not self._mutated:
+    def _post_mutation(
+        self, state: State, rounds: Sequence[RoundRecord], told: Mapping[str, Any]
+    ) -> WindowFact | None:
+        if state is not State.FAULTED or not self._mutated or not _delivered(told):
             return None
         # RFC 3339 in UTC with six digits compares as text.
-        return _window([r for r in rounds if r.begin is not None and r.begin > self._mutated])
+        after = [r for r in rounds if r.begin is not None and r.begin > self._mutated]
+        return _window(after, told)
 
     def _reading(
         self, state: State, reading: ReadingRecord, body: Mapping[str, Any]
@@ -260,12 +264,31 @@ def _usable(one: RoundRecord) -> bool:
         return False
 
 
-def _window(rounds: Iterable[RoundRecord]) -> WindowFact:
+def _told_of_window(item: StateRecord) -> Mapping[str, Any]:
+    """What the record says of how its window was driven; nothing in records of before."""
+    workload = item.body.get("workload")
+    facts = workload.get("facts") if isinstance(workload, Mapping) else None
+    return facts if isinstance(facts, Mapping) else {}
+
+
+def _delivered(told: Mapping[str, Any]) -> bool:
+    """False for a window whose load was not driven as asked: no figure may come of it."""
+    judged = told.get("judged")
+    return not isinstance(judged, Mapping) or judged.get("delivered") is not False
+
+
+def _window(rounds: Iterable[RoundRecord], told: Mapping[str, Any]) -> WindowFact:
     counted = list(rounds)
     requests = sum(one.requests for one in counted)
     failures = sum(one.failures for one in counted)
+    seed, generator = told.get("seed"), told.get("generator")
     return WindowFact(
-        rounds=len(counted), requests=requests, failures=failures, successes=requests - failures
+        rounds=len(counted),
+        requests=requests,
+        failures=failures,
+        successes=requests - failures,
+        seed=seed if isinstance(seed, int) else None,
+        generator=generator if isinstance(generator, str) else "",
     )
 
 

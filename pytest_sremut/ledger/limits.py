@@ -151,6 +151,18 @@ def _not_read(
             ),
             "from": sources.ranges(fact.source for fact in without),
         }
+    cycles = [fact for _, fact in states if fact.window is not None and fact.window.seed is None]
+    if cycles:
+        yield {
+            **_limit(
+                "requests-not-drawn",
+                len(cycles),
+                len(states),
+                "nothing says that their requests were drawn independently: repetitions are no "
+                "further sample, and no interval is given",
+            ),
+            "from": sources.ranges(fact.source for fact in cycles),
+        }
     silent = [fact for _, fact in states if fact.window is None]
     if silent:
         yield {

@@ -75,6 +75,8 @@ class WindowFact:
     requests: int
     failures: int
     successes: int
+    seed: int | None = None  # of its draws; None: nobody says that its requests were drawn
+    generator: str = ""  # as its log named it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

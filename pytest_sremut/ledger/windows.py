@@ -35,6 +35,8 @@ def windows(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
                 "mutant": attempt.mutant,
                 "state": state.value,
                 **_counted(fact.window),
+                "generator": fact.window.generator or None,
+                "seed": fact.window.seed,
                 "per_round": [[asked, failed] for asked, failed in fact.per_round],
                 "raw": (
                     None
@@ -135,12 +137,13 @@ def quantities(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
     prediction = files_of(judged.study.frozen, judged.digests, "predictions")
     rows = []
     for quantity in table.quantities:
-        compared = [
-            _compared(quantity, attempt, fact)
+        own = [
+            (attempt, fact)
             for attempt in judged.counted
             if quantity.mutant in {"", attempt.mutant}
             and (fact := attempt.states.get(quantity.state)) is not None
         ]
+        compared = [_compared(quantity, attempt, fact) for attempt, fact in own]
         told = [item for item in compared if item["value"] is not None]
         matched = sum(item["matched"] for item in told)
         touched = [
@@ -161,12 +164,20 @@ def quantities(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
                 "matched": matched,
                 "missed": len(told) - matched,
                 "no_number": len(compared) - len(told),
-                "matched_interval_percent": _interval(matched, len(told)),
+                "matched_interval_percent": (
+                    _interval(matched, len(told)) if _independent(own) else None
+                ),
                 "compared": compared,
                 "from": sources.ranges([prediction, *touched]),
             }
         )
     return rows
+
+
+def _independent(own: Sequence[tuple[AttemptFact, StateFact]]) -> bool:
+    """Whether each of these windows was drawn, and none with the seed of another."""
+    seeds = [None if fact.window is None else fact.window.seed for _, fact in own]
+    return None not in seeds and len(set(seeds)) == len(seeds)
 
 
 def _states_of(quantity: Quantity) -> Sequence[State]:
@@ -187,7 +198,7 @@ def _compared(quantity: Quantity, attempt: AttemptFact, fact: StateFact) -> dict
         if fact.post_mutation is not None:
             window = fact.post_mutation
         value = None if window is None else percent(window.failures, window.requests)
-        if window is not None:
+        if window is not None and window.seed is not None:
             interval = _interval(window.failures, window.requests)
     matched = value is not None and abs(value - quantity.expected) <= quantity.tolerance
     return {

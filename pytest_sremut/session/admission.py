@@ -23,6 +23,7 @@ class Admission:
     header: str  # shown in the header and the summary, and part of every record
     refusals: tuple[str, ...]  # empty: it may run
     report: RegistrationReport | None = None
+    fails_if: str = ""  # of an exploration: one line on what would make a cell fail
 
     def facts(self) -> Mapping[str, Any]:
         """What every record says about the registration; exact built-ins."""

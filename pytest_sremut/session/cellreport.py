@@ -9,9 +9,27 @@ import pytest
 
 from pytest_sremut.ledger.baseline.document import Known
 from pytest_sremut.study.model import Cell, Study
-from pytest_sremut.study.verdict import ContractVerdict, State, Verdict, disagreement
+from pytest_sremut.study.verdict import (
+    ContractVerdict,
+    Expectation,
+    State,
+    Verdict,
+    disagreement,
+)
 
-__all__ = ["CellReport", "Observed"]
+__all__ = ["CellReport", "Observed", "requirement_of"]
+
+
+def requirement_of(study: Study, asked: str) -> str:
+    """What a cell of this study must hold: `predictions` or `soundness`.
+
+    Without predictions nothing could fail but an error, so such a study is judged for soundness.
+
+    Args:
+        study: Whose cells are judged.
+        asked: As `--sremut-require` says.
+    """
+    return "soundness" if study.predictions is None else asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +148,18 @@ class CellReport:
         ]
 
     def fate(self) -> str:
-        """KILLED or SURVIVED for a faulted state, ACCEPTED or REJECTED for a control."""
+        """KILLED or SURVIVED for a wrong repair, ACCEPTED or REJECTED for a right system.
+
+        A wrong repair that the contract passes is EQUIVALENT to a right one, as far as is known.
+        """
         verdicts = {seen.verdict for seen in self.observed}
         if Verdict.ERROR.value in verdicts:
             return "ERROR"
         accepted = bool(verdicts & {Verdict.ACCEPT.value, ContractVerdict.PASS.value})
-        if self.cell.state is State.FAULTED:
+        is_wrong = self.study.mutant(self.cell.run.mutant).expect is Expectation.REJECT
+        if self.cell.state is State.FAULTED and is_wrong:
+            if self.contract is ContractVerdict.PASS and not self.cell.is_contract:
+                return "EQUIVALENT"
             return "SURVIVED" if accepted else "KILLED"
         return "ACCEPTED" if accepted else "REJECTED"
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_sremut.errors import SremutError
 from pytest_sremut.session.admission import Admission
+from pytest_sremut.session.cellreport import requirement_of
 from pytest_sremut.session.sealing import refuses_sealed
 from pytest_sremut.session.subject import differences
 from pytest_sremut.study.verdict import Registration
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["admit"]
 
+_FAILS = {
+    "predictions": "it is not as predicted, or a grader raises",
+    "soundness": "a grader contradicts the contract, or raises",
+}
 EXPLORATORY = "EXPLORATORY: no registration, nothing here confirms a prediction"
 
 
@@ -34,6 +39,7 @@ def admit(study: Study, settings: Settings) -> Admission:
             registration=Registration.EXPLORATORY,
             header=f"{study.id}: {EXPLORATORY}",
             refusals=tuple(refusals),
+            fails_if=f"{study.id}: a cell fails if {_fails_if(study, settings)}",
         )
     from pytest_sremut.attestation.registration.check import check
 
@@ -60,6 +66,10 @@ def admit(study: Study, settings: Settings) -> Admission:
         refusals=tuple(refusals),
         report=report,
     )
+
+
+def _fails_if(study: Study, settings: Settings) -> str:
+    return _FAILS[requirement_of(study, settings.require)]
 
 
 def _profile(study: Study, settings: Settings) -> list[str]:

@@ -112,6 +112,11 @@ class Lead:
         lines = [
             f"sremut: {sealed}{item.header}" for _, item in sorted(self.opened.admissions.items())
         ]
+        lines += [
+            f"sremut: {item.fails_if}"
+            for _, item in sorted(self.opened.admissions.items())
+            if item.fails_if
+        ]
         lines += [f"sremut: {line}" for line in self._sealing.lines()]
         lines.append(f"sremut: cluster: {self._settings.cluster}, evidence: {self.member.evidence}")
         lines += [f"sremut: {line}" for line in more]

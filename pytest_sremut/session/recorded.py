@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pytest_sremut.errors import SremutError
-from pytest_sremut.session.cellreport import CellReport, Observed
+from pytest_sremut.session.cellreport import CellReport, Observed, requirement_of
 from pytest_sremut.study.verdict import ContractVerdict
 
 if TYPE_CHECKING:
@@ -63,15 +63,16 @@ class RecordedSession:
                 f"the {cell.state.value} state"
             )
         contract = fact.contract
+        requirement = requirement_of(judged.study, self._requirement)
         return CellReport(
             study=judged.study,
             cell=cell,
             attempt=attempt.attempt,
             registration=attempt.registration,
             evidence=attempt.directory,
-            requirement=self._requirement,
+            requirement=requirement,
             observed=observed,
-            contract=_contract_verdict(fact, self._requirement, cell),
+            contract=_contract_verdict(fact, requirement, cell),
             violated=frozenset() if contract is None else contract.violated,
             known=self._known(judged),
         )

@@ -21,7 +21,7 @@ from pytest_sremut.evidence.identity import (
 )
 from pytest_sremut.evidence.root import EvidenceRoot
 from pytest_sremut.ground.durable.uninterrupted import uninterrupted
-from pytest_sremut.session.cellreport import CellReport, Observed
+from pytest_sremut.session.cellreport import CellReport, Observed, requirement_of
 from pytest_sremut.session.leasing import Leased, Leasing
 from pytest_sremut.session.subject import instruments
 from pytest_sremut.study.verdict import Outcome
@@ -89,7 +89,7 @@ class Runs:
             attempt=driver.attempt.number,
             registration=self._opened.admissions[study.id].registration.value,
             evidence=str(driver.attempt.directory),
-            requirement=self._settings.require,
+            requirement=requirement_of(study, self._settings.require),
             observed=_observed(cell, readings),
             contract=readings.contract.verdict,
             violated=frozenset(readings.contract.violated),

@@ -9,6 +9,7 @@ volume and limits are defined is for the version that prints them: they are not 
 from __future__ import annotations
 
 import json
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,10 @@ def test_kept_registration_and_evidence_verify(
 ) -> None:
     """Never sealed: so the verdict is that the rest holds, and the exit status 3."""
     monkeypatch.chdir(kept)
-    registration = pytester.run("sremut", "verify", "missing_service_social_network")
+    registration = pytester.run(
+        sys.executable, "-m", "pytest_sremut.cli", "verify", "missing_service_social_network"
+    )
     assert registration.ret == 0, registration.outlines
-    evidence = pytester.run("sremut", "verify", "evidence")
+    evidence = pytester.run(*sremut, "verify", "evidence")
     assert evidence.ret == 3, evidence.outlines
     assert not [line for line in evidence.outlines if line.startswith("FAIL")]

@@ -80,6 +80,31 @@ def test_windows_and_quantities(judged_whole: Adjudicated) -> None:
     assert quantities["Q5"]["compared"][0]["interval_percent"] is None
 
 
+def test_no_interval_without_independent_draws(records: Records, study: Study) -> None:
+    """Exact cycles are one sample however often they are repeated, and so is one seed twice."""
+    cycles = {"ms_m01_r01": Told(drawn=False), "ms_m02_r01": Told(drawn_as="ms-m02-r02")}
+    records.matrix(**cycles)
+    found = adjudicated(study, records.directory).study
+    quantities = {q["id"]: q for q in found["quantities"]}
+    assert quantities["Q3"]["compared"][0]["interval_percent"] is None
+    assert quantities["Q3"]["compared"][1]["interval_percent"] == [8.2909, 12.0152]
+    assert quantities["Q3"]["matched_interval_percent"] is None
+    assert quantities["Q4"]["matched_interval_percent"] == [43.8503, 100]
+    assert quantities["Q6"]["matched_interval_percent"] is None  # two runs with one seed
+    (limit,) = [one for one in found["limits"] if one["limit"] == "requests-not-drawn"]
+    assert (limit["count"], limit["of"]) == (3, 27)
+
+
+def test_no_percentage_comes_of_load_that_was_not_driven(records: Records, study: Study) -> None:
+    records.matrix(ms_m02_r01=Told(undelivered=(State.FAULTED,)))
+    found = adjudicated(study, records.directory).study
+    (row,) = [row for row in found["retained"] if row["mutant"] == "MS-M02"]
+    assert row["post_mutation"]["retained_percent"] == [24, 24]  # of the other two runs
+    assert not [
+        row for row in found["windows"] if (row["run"], row["state"]) == ("ms-m02-r01", F.value)
+    ]
+
+
 # -- purity -------------------------------------------------------------------------------------
 
 _ELSEWHERE = """

@@ -32,6 +32,7 @@ from pytest_sremut.study.verdict import (
     State,
     Verdict,
 )
+from pytest_sremut.workload.draws import window_seed
 
 __all__ = ["MAIN", "PINNED", "ROOT", "Records", "Told", "main_study", "no_fsync", "pod_down"]
 
@@ -87,6 +88,9 @@ class Told:
     session: str = "20260829T100000Z-000001"
     files: Mapping[str, str] | None = None
     mutant: str = ""  # another than the run's
+    drawn: bool = True  # each request alone, with the window's seed
+    drawn_as: str = ""  # with the seeds of another run
+    undelivered: Sequence[State] = ()  # the load of these states was not driven as asked
     bulk: bool = False  # object dumps and a journal as large as a real run's
 
 
@@ -351,6 +355,18 @@ class _Writer:
             "failures": failures * _ROUNDS,
             "successes": (requests - failures) * _ROUNDS,
             "raw": raw.as_json(),
+            **({"facts": self._driven(state)} if self.told.drawn else {}),
+        }
+
+    def _driven(self, state: State) -> dict[str, Any]:
+        """What a window's record says of the load, as far as a ledger reads it."""
+        seed = window_seed(
+            run=self.told.drawn_as or self.run.id, state=state.value, window=state.value, attempt=1
+        )
+        return {
+            "seed": seed,
+            "generator": "sremut-load (embedded generator)",
+            "judged": {"delivered": state not in self.told.undelivered},
         }
 
     def _contract(self, state: State) -> dict[str, Any]:
