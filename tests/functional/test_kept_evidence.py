@@ -79,9 +79,8 @@ def test_kept_registration_and_evidence_verify(
 ) -> None:
     """Never sealed: so the verdict is that the rest holds, and the exit status 3."""
     monkeypatch.chdir(kept)
-    registration = pytester.run(
-        sys.executable, "-m", "pytest_sremut.cli", "verify", "missing_service_social_network"
-    )
+    sremut = (sys.executable, "-m", "pytest_sremut.cli")
+    registration = pytester.run(*sremut, "verify", "missing_service_social_network")
     assert registration.ret == 0, registration.outlines
     evidence = pytester.run(*sremut, "verify", "evidence")
     assert evidence.ret == 3, evidence.outlines
