@@ -15,7 +15,7 @@ from pytest_sremut.study.cells import runs
 from pytest_sremut.study.model import Protocol, Run, Study
 from pytest_sremut.study.names import Check
 
-__all__ = ["By", "Job", "fresh_rounds", "jobs", "least_seconds"]
+__all__ = ["By", "Job", "fresh_rounds", "jobs", "least_requests", "least_seconds"]
 
 
 class By(StrEnum):
@@ -95,11 +95,10 @@ def fresh_rounds(study: Study, protocol: Protocol) -> int:
     """Rounds of a fresh window: as many as are asked for more than the contract's least number of
     requests."""
     asked = protocol.workload.rate * protocol.workload.duration
-    least = max(
-        (
-            invariant.parameters.get("minimum_requests", 1)
-            for invariant in study.contract.invariants
-        ),
-        default=1,
-    )
-    return max(1, math.ceil(1.5 * least / asked))
+    return max(1, math.ceil(1.5 * least_requests(study) / asked))
+
+
+def least_requests(study: Study) -> int:
+    """How many requests the contract needs in a window to say anything of it."""
+    needed = [item.parameters.get("minimum_requests", 1) for item in study.contract.invariants]
+    return max(needed, default=1)

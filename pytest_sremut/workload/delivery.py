@@ -6,7 +6,8 @@ Three different things can leave a window with fewer requests than were asked fo
   sent in time, or its whole process did not run. That is a fault of the machine.
 * The *system* was slow in a state in which it should not be: a control window that achieves less
   than 90 % of the asked load, without a failure that would explain it, was driven or answered by a
-  machine that is too busy.
+  machine that is too busy. A fresh window of repair persistence has no volume that anything is
+  compared with: it must achieve as many requests as the contract needs.
 * The system collapsed because it is broken. That is a finding, and nothing is said of it here: a
   faulted window is judged by the generator's own lateness alone, and a control window with failures
   is left to the contract.
@@ -17,6 +18,7 @@ they achieved.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -151,25 +153,22 @@ class Judgement:
         }
 
 
-def judge(facts: DeliveryFacts, *, control: bool) -> Judgement:
+def judge(facts: DeliveryFacts, *, control: bool, least: int | None = None) -> Judgement:
     """Judge a window.
 
     Args:
         facts: The window.
         control: Whether the system is expected to be well: what it achieves counts then, too.
+        least: Requests that are enough; 90 % of the asked ones where left out.
     """
     told = facts.told
     asked = round(facts.asked.requests * facts.rounds) if told is None else told.due
     achieved = 100 * facts.requests / asked if asked else None
     late = told is not None and _late(told, facts)
-    under = (
-        control
-        and facts.began
-        and facts.failures == 0
-        and 0 < facts.requests < LEAST_ACHIEVED * asked
-    )
+    needed = LEAST_ACHIEVED * asked if least is None else least
+    under = control and facts.began and facts.failures == 0 and 0 < facts.requests < needed
     counts = f"asked {asked}, sent {_sent(told)}, answered {facts.requests}, {_lateness(told)}"
-    why = _reasons(facts, late=late, under=under, achieved=achieved)
+    why = _reasons(facts, late=late, under=needed if under else None, achieved=achieved)
     return Judgement(
         delivered=not why,
         late=late,
@@ -196,15 +195,17 @@ def _lateness(told: Delivery | None) -> str:
     return f"late {told.late} (worst {told.latest:.3f} s, generator held up {told.stalled:.3f} s)"
 
 
-def _reasons(facts: DeliveryFacts, *, late: bool, under: bool, achieved: float | None) -> list[str]:
+def _reasons(
+    facts: DeliveryFacts, *, late: bool, under: float | None, achieved: float | None
+) -> list[str]:
     why = []
     if facts.misfits:
         why.append(f"no measurement of what was asked: {', '.join(facts.misfits)}")
     if late:
         why.append("the generator itself was late: this machine is too busy to drive the load")
-    if under:
+    if under is not None:
         why.append(
-            f"a control window achieved {achieved:.1f} % of the asked load, at least "
-            f"{100 * LEAST_ACHIEVED:.0f} % are needed"
+            f"a control window achieved {achieved:.1f} % of the asked load, {facts.requests} "
+            f"requests where {math.ceil(under)} are needed"
         )
     return why

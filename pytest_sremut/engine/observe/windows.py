@@ -70,7 +70,9 @@ class TakenWindow:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def take_window(ctx: RunContext, name: str, owned: Owned, *, rounds: int) -> TakenWindow:
+def take_window(
+    ctx: RunContext, name: str, owned: Owned, *, rounds: int, least: int | None = None
+) -> TakenWindow:
     """Drive `rounds` rounds of the protocol's workload and read them, until the load was delivered.
 
     Args:
@@ -79,6 +81,7 @@ def take_window(ctx: RunContext, name: str, owned: Owned, *, rounds: int) -> Tak
             within the attempt. In every state but the faulted one it is a control window.
         owned: Gets the Job as soon as it exists, and again when it is gone.
         rounds: How many complete rounds make the window complete.
+        least: Requests that are enough in a control window; 90 % of the asked ones where left out.
 
     Raises:
         RunStoppedError: The load pod did not start or end, or its log is not whole
@@ -93,7 +96,7 @@ def take_window(ctx: RunContext, name: str, owned: Owned, *, rounds: int) -> Tak
     earlier: list[dict[str, Any]] = []
     for take in range(_TAKES):
         called = f"{name}-again{take}" if take else name
-        taken, judged = _take_once(ctx, called, owned, rounds=rounds, control=control)
+        taken, judged = _take_once(ctx, called, owned, rounds=rounds, control=control, least=least)
         if judged.delivered:
             return replace(taken, facts={**taken.facts, "earlier": earlier})
         ctx.tell(f"workload window {called}: not delivered: {judged.reason}")
@@ -108,7 +111,7 @@ def take_window(ctx: RunContext, name: str, owned: Owned, *, rounds: int) -> Tak
 
 
 def _take_once(
-    ctx: RunContext, name: str, owned: Owned, *, rounds: int, control: bool
+    ctx: RunContext, name: str, owned: Owned, *, rounds: int, control: bool, least: int | None
 ) -> tuple[TakenWindow, Judgement]:
     ctx.tell(f"workload window {name}: {rounds} rounds")
     workload = ctx.protocol.workload
@@ -151,7 +154,7 @@ def _take_once(
     owned.gone(Role.TEMPORARY, job)
     seen = window(parse_log(read.data, asked=asked).rounds, after=boundary, at_least=rounds)
     _require_whole(name, seen, rounds, read, clock)
-    judged = judge(delivery_facts(seen, asked), control=control)
+    judged = judge(delivery_facts(seen, asked), control=control, least=least)
     spent = ctx.clock.monotonic() - begun
     ctx.timings.waited(f"window-{name}", min(spent, _protocol_seconds(seen, ctx)))
     facts = {

@@ -20,7 +20,7 @@ from pytest_sremut.engine.observe.windows import TakenWindow, take_window
 from pytest_sremut.engine.own_pods import ROLE_LABEL, image_of
 from pytest_sremut.engine.state import Role
 from pytest_sremut.engine.stops import RunStoppedError
-from pytest_sremut.study.jobs import fresh_rounds
+from pytest_sremut.study.jobs import fresh_rounds, least_requests
 from pytest_sremut.study.names import Check
 from pytest_sremut.study.verdict import Evaluation, Outcome, State
 from pytest_sremut.workload.window import Window
@@ -140,7 +140,10 @@ class _Port:
         name = f"{self._occasion.name}-fresh{self._windows}"
         # A second one is asked for where all that was missing were requests: twice as many rounds.
         rounds = fresh_rounds(self._ctx.study, self.protocol) * self._windows
-        taken = self.taken[name] = take_window(self._ctx, name, self._owned, rounds=rounds)
+        least = least_requests(self._ctx.study)
+        taken = self.taken[name] = take_window(
+            self._ctx, name, self._owned, rounds=rounds, least=least
+        )
         return taken.window
 
     def delete_pod(self, ref: ObjectRef, uid: str) -> object:

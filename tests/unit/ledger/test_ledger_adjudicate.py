@@ -95,6 +95,26 @@ def test_no_interval_without_independent_draws(records: Records, study: Study) -
     assert (limit["count"], limit["of"]) == (3, 27)
 
 
+def test_a_second_instrument_narrows_no_interval(tmp_path: Path, study: Study) -> None:
+    """Two instruments that agree look at the same runs and the same load."""
+    alone = replace(
+        study,
+        oracles=tuple(replace(one, instruments=one.instruments[:1]) for one in study.oracles),
+    )
+    found = []
+    for name, one in (("both", study), ("alone", alone)):
+        Records(tmp_path / name, one).matrix()
+        found.append(adjudicated(one, tmp_path / name).study)
+    both, single = found
+    for block in ("quantities", "retained"):
+        assert [{**row, "from": 0} for row in both[block]] == [
+            {**row, "from": 0} for row in single[block]
+        ]
+    for with_two, with_one in zip(both["scores"], single["scores"], strict=True):
+        for name in ("killed", "scored", "percent", "wrong_rejected", "right_accepted"):
+            assert with_two[name] == with_one[name]
+
+
 def test_no_percentage_comes_of_load_that_was_not_driven(records: Records, study: Study) -> None:
     records.matrix(ms_m02_r01=Told(undelivered=(State.FAULTED,)))
     found = adjudicated(study, records.directory).study

@@ -235,3 +235,13 @@ def test_a_starved_generator_gives_no_measurement(url: str, control: bool) -> No
     judged = judge(delivery_facts(seen, asked), control=control)
     assert not judged.delivered, judged.reason
     assert judged.late or judged.misfit, judged.reason
+
+
+def test_a_fresh_window_needs_what_the_contract_needs_and_no_volume() -> None:
+    """Nothing is compared with its volume: sixty requests of a hundred are enough of fifty."""
+    some = facts(requests=60)
+    assert judge(some, control=True).under_achieved is True
+    assert judge(some, control=True, least=50).delivered is True
+    few = judge(facts(requests=49), control=True, least=50)
+    assert (few.delivered, few.under_achieved) == (False, True)
+    assert "49 requests where 50 are needed" in few.reason
