@@ -22,7 +22,7 @@ __all__ = [
 
 
 def retained(study: Json) -> Iterator[str]:
-    """Per mutant, full window and post-mutation."""
+    """Per mutant, post-mutation and full window."""
 
     def cells(part: Json) -> tuple[str, str]:
         volume, rates = (
@@ -35,17 +35,17 @@ def retained(study: Json) -> Iterator[str]:
         "Retained volume and error rate of the faulted state, percent",
         (
             "mutant",
-            "retained, full window",
-            "error rate, full window",
             "retained, post-mutation",
             "error rate, post-mutation",
+            "retained, full window",
+            "error rate, full window",
             "sources",
         ),
         (
             (
                 code(row["mutant"]),
-                *cells(row["full_window"]),
                 *cells(row["post_mutation"]),
+                *cells(row["full_window"]),
                 cited(row),
             )
             for row in study["retained"]
@@ -64,8 +64,8 @@ def windows(study: Json) -> Iterator[str]:
             "failed",
             "error rate",
             "requests and failures of each round",
-            "successes retained (full window)",
             "successes retained (post-mutation)",
+            "successes retained (full window)",
             "sources",
         ),
         (
@@ -76,8 +76,8 @@ def windows(study: Json) -> Iterator[str]:
                 f"{row['failures']} of {row['requests']}",
                 amount(row["error_rate_percent"], " %"),
                 " ".join(f"{asked}/{failed}" for asked, failed in row["per_round"]),
-                _retained_cell(row.get("retained_full_window")),
                 _retained_cell(row.get("retained_post_mutation")),
+                _retained_cell(row.get("retained_full_window")),
                 cited(row, *filter(None, [row.get("retained_full_window")])),
             )
             for row in study["windows"]

@@ -10,6 +10,7 @@ from itertools import islice
 import pytest
 
 from pytest_sremut.workload import load
+from pytest_sremut.workload.delivery import Asked
 from pytest_sremut.workload.draws import Draws
 from pytest_sremut.workload.load import EndpointError, check, run_round
 from pytest_sremut.workload.mix import Kind
@@ -165,13 +166,42 @@ async def stall(peer: Peer, head: bytes, writer: asyncio.StreamWriter) -> bool:
     return True
 
 
-@pytest.mark.parametrize("variant", list(Variant))
+@pytest.mark.parametrize("variant", [Variant.DSB, Variant.GILTENE])
 def test_what_is_outstanding_at_the_end_is_dropped_and_not_waited_for(variant: Variant) -> None:
     planned = plan(variant=variant)
     _, (totals,) = drive(stall, planned)
     assert totals.elapsed < 0.5
     assert totals.completed < 60, "a connection that waits for its answer gets no other one"
     assert totals.failed == totals.socket_errors == 0, "so a stall longer than a round is not seen"
+
+
+def test_a_round_that_drains_waits_for_what_it_sent_and_sends_no_more() -> None:
+    """A quarter of a second of load shows a stall of 0.6 s: once for each connection, no more."""
+    planned = plan(variant=Variant.DRAIN)
+    _, (totals,) = drive(stall, planned)
+    assert 0.6 <= totals.elapsed < 5.0
+    assert 1 <= totals.failed <= 3
+    assert totals.completed == totals.sent, "nothing that was sent is dropped"
+    assert totals.completed < 60, "what waited behind the stall is not sent after the end"
+    assert totals.socket_errors == 0
+    asked = Asked(rate=400.0, duration=0.25, connections=3, drain=planned.timeout)
+    text = "\n".join(
+        ["Running sremut-load on round #1", *report_lines(planned, "http://a", totals)]
+    )
+    (found,) = parse_log(text.encode(), asked=asked).rounds
+    assert (found.outcome, found.failures) == (RoundOutcome.OK, totals.failed)
+    assert found.timeouts_known
+
+
+def test_a_round_that_drains_waits_no_longer_than_the_timeout() -> None:
+    async def hang(peer: Peer, head: bytes, writer: asyncio.StreamWriter) -> bool:
+        await asyncio.Event().wait()
+        return True
+
+    planned = plan(variant=Variant.DRAIN, timeout=0.3)
+    _, (totals,) = drive(hang, planned)
+    assert totals.elapsed >= 0.55
+    assert (totals.completed, totals.timeout) == (0, 3)
 
 
 @pytest.mark.parametrize(("variant", "pipelines"), [(Variant.DSB, True), (Variant.GILTENE, False)])
