@@ -65,7 +65,7 @@ def plan(rate: float, duration: float) -> Plan:
 
 
 PROFILES = {
-    "embedded": replace(plan(200.0, 0.5), variant=Variant.DRAIN),
+    "embedded": replace(plan(100.0, 1.0), variant=Variant.DRAIN),
     "kind": plan(100.0, 10.0),
 }
 

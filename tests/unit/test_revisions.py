@@ -12,10 +12,11 @@ ROOT = Path(__file__).resolve().parents[2]
 STUDIES = sorted(path.parent.name for path in (ROOT / "audits").glob("*/study.yaml"))
 
 
+@pytest.mark.parametrize("revision", ["r01", "r02"])
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_first_revision_is_kept_as_it_was_stamped(study: str) -> None:
-    manifest = json.loads((ROOT / "attestation" / study / "r01" / "manifest.json").read_bytes())
+def test_an_old_revision_is_kept_as_it_was_stamped(study: str, revision: str) -> None:
+    manifest = json.loads((ROOT / "attestation" / study / revision / "manifest.json").read_bytes())
     for role in ("predictions", "study"):
-        kept = ROOT / "audits" / study / f"{role}.r01.yaml"
+        kept = ROOT / "audits" / study / f"{role}.{revision}.yaml"
         digest = hashlib.sha256(kept.read_bytes()).hexdigest()
         assert digest == manifest["files"][role]["sha256"]

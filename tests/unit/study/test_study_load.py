@@ -242,9 +242,9 @@ O1 = 'O1: {use: "reference:pods-and-deployments"}'
          "a second time", "once"),
         (STUDY, "threads: 3", "threads: 4", "workload.threads", "4 threads for 3", "one thread"),
         (STUDY, "rounds: 10", "rounds: 9", "workload.rounds", "9", "at least 10"),
-        (STUDY, "rate: 200, duration: 500ms", "rate: 2, duration: 500ms",
-         "profiles.embedded.workload", "a window of 10 requests", "50 that MS-I4 needs"),
-        (STUDY, "duration: 500ms", "duration: 0ms", "profiles.embedded.workload.duration", "0ms",
+        (STUDY, "rate: 100, duration: 1s,", "rate: 2, duration: 1s,",
+         "profiles.embedded.workload", "a window of 20 requests", "50 that MS-I4 needs"),
+        (STUDY, "duration: 1s,", "duration: 0ms,", "profiles.embedded.workload.duration", "0ms",
          "more than 0s"),
         (STUDY, "poll: 100ms", "poll: on", "profiles.embedded.poll", "`on`", "quotes"),
         # files
