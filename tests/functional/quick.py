@@ -31,8 +31,8 @@ MAIN = "missing_service_social_network"
 PINNED = "pinned_endpoints_social_network"
 PATIENCE = 240.0  # for what takes some seconds; only a hang reaches it
 
-# Ten rounds of a dozen requests, of which one is compose-post. Fifty a second leave each of the three
-# connections 60 ms for an answer: on a busy machine a control window must answer what was asked.
+# Ten rounds of a dozen requests, of which one is compose-post. Fifty a second leave each of the
+# three connections 60 ms: on a busy machine a control window must answer what was asked.
 PROFILE = """\
   quick:
     settle: 300ms

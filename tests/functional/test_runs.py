@@ -289,8 +289,10 @@ def test_the_workload(loaded: Result) -> None:
         if state != "faulted" or mutant == "ms-m04":
             assert workload["failures"] == 0, (mutant, state)
         else:
-            # One request in ten is compose-post, and every one of them fails.
-            assert rate == pytest.approx(10, abs=2.5), (mutant, state)
+            # One request in ten is drawn to be compose-post, and every one of them fails. The
+            # draws scatter: four standard deviations of a binomial share.
+            scatter = 100 * (0.1 * 0.9 / workload["requests"]) ** 0.5
+            assert rate == pytest.approx(10, abs=4 * scatter), (mutant, state)
 
 
 def test_a_service_without_endpoints_collapses_throughput(loaded: Result) -> None:
@@ -301,7 +303,7 @@ def test_a_service_without_endpoints_collapses_throughput(loaded: Result) -> Non
         rounds = found[(mutant, state)]["rounds"]
         return [float(r["duration"]) for r in rounds if r["failures"] or not failing]
 
-    # A round of 150 ms has three such connects, and lasts as long as the first. How many requests
+    # A round of 250 ms has a few such connects, and lasts as long as the first. How many requests
     # are left of it is the machine's affair as well: on a busy one there may be none of these.
     assert statistics.median(spans("ms-m02", "faulted", failing=True)) >= 1.0
     for mutant, state in found:
