@@ -17,7 +17,7 @@ Its percentages are never handed out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_sremut.cluster.logstream import LogRead, read_log
@@ -98,7 +98,8 @@ def take_window(
         called = f"{name}-again{take}" if take else name
         taken, judged = _take_once(ctx, called, owned, rounds=rounds, control=control, least=least)
         if judged.delivered:
-            return replace(taken, facts={**taken.facts, "earlier": earlier})
+            facts = {**taken.facts, "earlier": earlier}
+            return TakenWindow(window=taken.window, raw=taken.raw, facts=facts)
         ctx.tell(f"workload window {called}: not delivered: {judged.reason}")
         earlier.append({**taken.facts, "raw": taken.raw.as_json()})
         if ctx.clock.monotonic() >= deadline:

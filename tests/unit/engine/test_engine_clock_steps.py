@@ -141,10 +141,10 @@ def test_the_nodes_clock_is_behind_ours(tmp_path: Path, monkeypatch: pytest.Monk
     driver = world.small_driver("MS-M02")
     log = world._log
 
-    def dated_by_the_node(rounds: int) -> bytes:
+    def dated_by_the_node(rounds: int, duration: float) -> bytes:
         clock.off = -HOUR
         try:
-            return log(rounds)
+            return log(rounds, duration)
         finally:
             clock.off = timedelta()
 

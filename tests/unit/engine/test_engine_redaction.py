@@ -152,8 +152,8 @@ def test_no_secret_of_the_cluster_or_of_a_grader_is_kept(
         assert isinstance(found, ExecResult)
         return dataclasses.replace(found, stderr=f"api_key={CANARY} {KNOWN}")
 
-    def logged(rounds: int) -> bytes:
-        log = real_log(rounds)
+    def logged(rounds: int, duration: float) -> bytes:
+        log = real_log(rounds, duration)
         stamp, _, _ = log.partition(b" ")
         noise = f"Cookie: session={CANARY}\n{_ways_to_write(KNOWN)}\n".encode()
         return b"".join(stamp + b" " + line for line in noise.splitlines(keepends=True)) + log

@@ -61,7 +61,7 @@ def test_by_study_a_job_chooses_everything(study: Study) -> None:
 def test_the_protocols_own_waiting(study: Study) -> None:
     """kind: 60 s, three windows of ten rounds of 10 s and 1 s, two fresh ones of one round."""
     assert least_seconds(study, study.profiles["kind"]) == 60 + 3 * 10 * 11 + 2 * 11
-    assert least_seconds(study, study.profiles["embedded"]) == pytest.approx(2 + 30 * 0.55 + 1.1)
+    assert least_seconds(study, study.profiles["embedded"]) == pytest.approx(2 + 30 * 1.05 + 2.1)
     invariants = tuple(
         one for one in study.contract.invariants if Check(one.check) is not Check.REPAIR_PERSISTENCE
     )

@@ -367,20 +367,21 @@ class EngineWorld(World):
         )
         arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
         rounds = next(int(a.split("=")[1]) for a in arguments if a.startswith("--rounds="))
-        self.kube.log_chunks[(NS, name)] = [self._log(rounds)]
+        (duration,) = [a.split("=")[1] for a in arguments if a.startswith("--duration=")]
+        self.kube.log_chunks[(NS, name)] = [self._log(rounds, float(duration.removesuffix("s")))]
 
-    def _log(self, rounds: int) -> bytes:
+    def _log(self, rounds: int, duration: float) -> bytes:
         lines: list[str] = []
         failures = 100 if self.rounds_fail else (0 if self.connects() else 10)
         for number in range(1, rounds + 1):
             lines.append(f"Running wrk2 on round #{number}")
-            self.clock.wait(0.5)
+            self.clock.wait(duration)
             lines.append("  Thread Stats   Avg      Stdev     99%   +/- Stdev")
             lines.append("    Latency     1.50ms    0.50ms   3.00ms   90.00%")
-            lines.append("  100 requests in 500.00ms, 10.00KB read")
+            lines.append(f"  100 requests in {duration:.2f}s, 10.00KB read")
             if failures:
                 lines.append(f"  Non-2xx or 3xx responses: {failures}")
-            lines.append("Requests/sec:    200.00")
+            lines.append(f"Requests/sec:    {100 / duration:.2f}")
             lines.append("Transfer/sec:     20.00KB")
         stamped = []
         for line in lines:
