@@ -79,7 +79,7 @@ def test_the_consumer_is_there_and_names_it(consumer: Consumer) -> None:
             text = SMOKES.read_text(encoding="utf-8")
         case _:
             if not CORPUS.is_dir():
-                pytest.skip("the recordings are not on this machine")
+                pytest.skip("the recordings are not here")
             (file,) = CORPUS.glob(f"{consumer.name}.json*")
             text = file.read_text(encoding="utf-8")
     assert consumer.word in text
