@@ -33,6 +33,8 @@ ELSEWHERE = re.compile(
     r"(here|beside this)"
     # Clients come from registries; `.ci/run` prints how many were there.
     r"|is not here: see \.ci/clients|no node on this machine"
+    # Other interpreters: `.ci/run` says which it tests.
+    r"|no Python 3\.\d+ here"
     # Which of two things a test is about is seen only when it runs.
     r"|the API defaults completions|the published pin is "
 )
