@@ -203,3 +203,18 @@ def test_the_frozen_revision_stays_when_freezing_again(
     assert (registered / "attestation" / PINNED / "r02" / "manifest.json").is_file()
     result = pytester.runpytest_inprocess(*NOTHING)
     result.stdout.fnmatch_lines([f"sremut: {PINNED} r02 sha256:*"])
+
+
+def test_an_exploration_says_what_would_make_it_fail(
+    project: Path, pytester: pytest.Pytester
+) -> None:
+    study = project / "audits" / MAIN / "study.yaml"
+    text = study.read_text()
+    study.write_text(text.replace(f"predictions: audits/{MAIN}/predictions.yaml\n", ""))
+    result = pytester.runpytest_inprocess("-m", "mutant", "--sremut-exploratory", "--collect-only")
+    result.stdout.fnmatch_lines(
+        [
+            f"sremut: {MAIN}: a cell fails if a grader contradicts the contract, or raises",
+            "sremut: pinned_endpoints_*: a cell fails if it is not as predicted, or a grader raises",
+        ]
+    )
