@@ -215,6 +215,6 @@ def test_an_exploration_says_what_would_make_it_fail(
     result.stdout.fnmatch_lines(
         [
             f"sremut: {MAIN}: a cell fails if a grader contradicts the contract, or raises",
-            "sremut: pinned_endpoints_*: a cell fails if it is not as predicted, or a grader raises",
+            "sremut: pinned_*: a cell fails if it is not as predicted, or a grader raises",
         ]
     )
