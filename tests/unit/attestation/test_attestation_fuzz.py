@@ -18,11 +18,20 @@ from pytest_sremut.attestation.rfc3161.verify import verify
 TRUST = forge.trust(forge.identity())
 SOUND, TOKEN, QUERY = forge.reply(), forge.token(), build_query(forge.DATA)
 TAGS = st.sampled_from([*range(0x01, 0x20), 0x30, 0x31, 0x24, 0xA0, 0xA1, 0xA4, 0x80, 0x81])
-TREES = st.recursive(
-    st.builds(tlv.encode, TAGS, st.binary(max_size=40)),
-    lambda inner: st.builds(tlv.encode, TAGS, st.lists(inner, max_size=4).map(b"".join)),
-    max_leaves=15,
-)
+CONSTRUCTED = TAGS.filter(lambda tag: tag & 0x20)
+
+
+def _trees(leaf_tags, branch_tags):
+    return st.recursive(
+        st.builds(tlv.encode, leaf_tags, st.binary(max_size=40)),
+        lambda inner: st.builds(tlv.encode, branch_tags, st.lists(inner, max_size=4).map(b"".join)),
+        max_leaves=15,
+    )
+
+
+TREES = _trees(TAGS, TAGS)
+# Whoever re-encodes a tree takes it apart, and a constructed element must then hold elements.
+WELL_FORMED = _trees(TAGS.filter(lambda tag: not tag & 0x20), CONSTRUCTED)
 
 
 def _read_everywhere(data: bytes) -> None:
@@ -47,7 +56,11 @@ def test_bytes(data):
 @given(TREES)
 def test_trees(data):
     _read_everywhere(data)
-    _read_everywhere(forge.to_ber(data) if data[0] & 0x20 and data[0] in (0x30, 0x31) else data)
+
+
+@given(WELL_FORMED)
+def test_trees_in_ber(data):
+    _read_everywhere(forge.to_ber(data))
 
 
 def _spots(data: bytes) -> list[tlv.Element]:
