@@ -100,6 +100,12 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         sub.add_argument("--no-endpoints", choices=("reject", "drop"), default="reject")
         sub.add_argument("--tools", choices=("auto", "machine", "own"), default="auto")
         sub.add_argument("--nodes", type=int, choices=range(1, 5), default=1, metavar="1..4")
+        sub.add_argument(
+            "--pace",
+            default="none",
+            help="how slow it pretends to be: none, real, or delay:20ms,jitter:10ms,pods:1s-3s,"
+            "limit:50",
+        )
     up.add_argument("--port", type=int, default=0, help="of the API (default: a free one)")
     up.set_defaults(run=_cluster_up)
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
@@ -153,6 +159,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         tools=arguments.tools,
         nodes=arguments.nodes,
         port=port,
+        pace=arguments.pace,
     )
 
 

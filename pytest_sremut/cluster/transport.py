@@ -1,10 +1,10 @@
 """HTTP to an API server: bytes out, bytes or a named reason in.
 
 Rules: every call has its own time limit, for connecting and for the whole answer. Nothing is
-retried, but for one thing: a read whose connection was reset (as a kept-alive one is that the
-server has closed meanwhile) is sent once more, on a new connection. A request that could have
-changed something is never sent twice, and a `Retry-After` is nobody's order: whoever waits for the
-cluster asks again by itself. No redirect is followed.
+retried, but for two things: a read whose connection was reset (as a kept-alive one is that the
+server has closed meanwhile) is sent once more, on a new connection; a read that is told to come
+again (429 with `Retry-After`) does so, twice at most and within its time. A request that could have
+changed something is never sent twice. No redirect is followed.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ __all__ = ["Answer", "NoAnswer", "NoAnswerError", "Transport"]
 _CONNECT_TIMEOUT: Final = 5.0
 _CHUNK: Final = 1 << 16
 _LARGEST_ANSWER: Final = 256 << 20
+_COMES_AGAIN: Final = 2  # times, for a read that is told to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class Answer:
     status: int
     content_type: str  # lower case, without parameters
     body: bytes
+    retry_after: float | None = None  # seconds after which a throttled caller may come again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +139,12 @@ class Transport:
         reset = isinstance(answer, NoAnswer) and answer.reason == "Reset"
         if reset and method == "GET" and time.monotonic() < deadline:
             self._pool.clear()
+            answer = self._request_once(method, path, query, body, deadline)
+        for _ in range(_COMES_AGAIN if method == "GET" else 0):
+            pause = answer.retry_after if isinstance(answer, Answer) else None
+            if pause is None or time.monotonic() + pause >= deadline:
+                break
+            time.sleep(pause)  # the server names no event to wait for, only a time
             answer = self._request_once(method, path, query, body, deadline)
         return answer
 
@@ -271,7 +279,13 @@ def _transport_errors() -> tuple[type[BaseException], ...]:
 
 
 def _answer(response: urllib3.BaseHTTPResponse, body: bytes) -> Answer:
-    return Answer(status=response.status, content_type=_content_type(response), body=body)
+    after = response.headers.get("Retry-After", "") if response.status == 429 else ""
+    return Answer(
+        status=response.status,
+        content_type=_content_type(response),
+        body=body,
+        retry_after=float(after) if after.isascii() and after.isdigit() else None,
+    )
 
 
 def _content_type(response: urllib3.BaseHTTPResponse) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_sremut.embedded.boot.config import Options
 from pytest_sremut.embedded.failure import EmbeddedError
 from pytest_sremut.embedded.kubelet.images import Image
+from pytest_sremut.embedded.meta.pace import PaceError, parse_pace
 from pytest_sremut.embedded.selftest.checks import Check
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ __all__ = [
     "EmbeddedError",
     "Image",
     "Options",
+    "PaceError",
     "attach",
     "diagnose",
+    "parse_pace",
     "up",
 ]
 

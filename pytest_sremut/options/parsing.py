@@ -192,12 +192,23 @@ def _embedded(settings: list[str]) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     for one in settings:
         key, _, choice = one.partition("=")
-        if choice not in EMBEDDED.get(key, ()):
+        if key == "pace":
+            _pace(one, choice)
+        elif choice not in EMBEDDED.get(key, ()):
             raise pytest.UsageError(
                 f"--sremut-embedded: found {one!r}; allowed: {embedded_choices()}"
             )
         found[key] = choice
     return tuple(sorted(found.items()))
+
+
+def _pace(one: str, choice: str) -> None:
+    from pytest_sremut.embedded import PaceError, parse_pace
+
+    try:
+        parse_pace(choice)
+    except PaceError as error:
+        raise pytest.UsageError(f"--sremut-embedded: {one!r}: {error}") from None
 
 
 def _kind_image(text: str) -> str:

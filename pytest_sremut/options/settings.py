@@ -19,6 +19,7 @@ EMBEDDED: Final = {
     "routing": ("auto", "nft", "forwarder"),
     "no_endpoints": ("reject", "drop"),
     "tools": ("auto", "machine", "own"),
+    "pace": ("none", "real", "delay:TIME,jitter:TIME,pods:TIME-TIME,limit:NUMBER,seed:NUMBER"),
 }
 """How the embedded cluster can be built: key -> allowed values, the default first."""
 REPORTS: Final = ("json", "md", "stryker")

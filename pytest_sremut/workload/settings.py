@@ -66,8 +66,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--calibration",
         choices=["none", "wrk2"],
-        default="none",
-        help="wrk2: print latencies as it does, which calibrates for its first ten seconds",
+        help="wrk2: print latencies as it does, which calibrates for its first ten seconds "
+        "(default: what the variant's build does; none with drain)",
     )
     return parser
 
@@ -94,7 +94,8 @@ def parse_settings(argv: Sequence[str]) -> Settings:
         kinds=kinds,
         variant=variant,
         distribution=_distribution(options.distribution, variant),
-        calibrated=options.calibration == "wrk2",
+        calibrated=options.calibration == "wrk2"
+        or (options.calibration is None and variant is not Variant.DRAIN),
     )
     return Settings(
         url=options.url,

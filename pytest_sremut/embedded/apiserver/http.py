@@ -34,8 +34,15 @@ from pytest_sremut.embedded.apiserver.decode import MAX_BODY
 from pytest_sremut.embedded.apiserver.negotiation import write
 from pytest_sremut.embedded.apiserver.podport import PodRuntime
 from pytest_sremut.embedded.apiserver.requests import Request
-from pytest_sremut.embedded.meta.errors import ApiStatus, bad_request, internal, not_implemented
+from pytest_sremut.embedded.meta.errors import (
+    ApiStatus,
+    bad_request,
+    internal,
+    not_implemented,
+    throttled,
+)
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
+from pytest_sremut.embedded.meta.pace import Bucket, Pace
 from pytest_sremut.embedded.registry.registry import Registry
 
 if TYPE_CHECKING:
@@ -61,6 +68,7 @@ class ApiServer:
         token: bearer token of the admin; empty lets everybody in.
         status: answers ``GET /sremut/v1/status``.
         selftest: answers ``GET /sremut/v1/selftest``, when it has finished.
+        pace: how slowly it answers, and how many requests of one user it takes.
     """
 
     def __init__(
@@ -71,6 +79,7 @@ class ApiServer:
         token: str = "",
         status: Callable[[], JsonObject] | None = None,
         selftest: Callable[[], Awaitable[JsonObject]] | None = None,
+        pace: Pace | None = None,
     ) -> None:
         documents = {} if status is None else {"status": status}
         self.tokens = Tokens(token)
@@ -78,6 +87,9 @@ class ApiServer:
         self._runtime = runtime
         self._selftest = selftest
         self._runner: Any = None
+        self._pace = pace or Pace()
+        self._draws = self._pace.draws("api")
+        self._buckets: dict[str, Bucket] = {}
 
     async def serve(self, sock: socket.socket, *, tls: ssl.SSLContext | None = None) -> None:
         """Begin to answer on `sock`, bound or listening; may be called for several sockets."""
@@ -100,6 +112,8 @@ class ApiServer:
     async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
         try:
             request = await _read(http)
+            if self._pace.slows and not request.path.startswith("/sremut/"):
+                await self._hold(request)
             answer = await self._answer(request)
             return await self._send(http, answer)
         except ApiStatus as status:
@@ -112,6 +126,16 @@ class ApiServer:
             # A bug of ours: say so, with its cause in the log, and go on serving the others.
             _log.exception("%s %s failed", http.method, http.raw_path)
             return _complete(Response(status=500, body=internal(repr(error)).body()))
+
+    async def _hold(self, request: Request) -> None:
+        """Let the request wait as long as it would elsewhere; a throttled one raises ApiStatus."""
+        if self._pace.limit:
+            now = asyncio.get_running_loop().time()
+            user = self.tokens.user(request.headers).name
+            bucket = self._buckets.setdefault(user, Bucket(self._pace.limit, now))
+            if not bucket.take(now):
+                raise throttled()
+        await asyncio.sleep(self._pace.delay + self._draws.uniform(0.0, self._pace.jitter))
 
     async def _answer(self, request: Request) -> Answer:
         if request.path.rstrip("/") == "/sremut/v1/selftest" and self._selftest is not None:

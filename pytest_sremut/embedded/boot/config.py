@@ -21,6 +21,7 @@ class Options:
         or our own.
     nodes: number of nodes.
     port: TCP port of the API on 127.0.0.1; 0 takes a free one.
+    pace: how slow it pretends to be, as `meta.pace` reads it.
     """
 
     routing: Literal["auto", "nft", "forwarder"] = "auto"
@@ -28,6 +29,7 @@ class Options:
     tools: Literal["auto", "machine", "own"] = "auto"
     nodes: int = 1
     port: int = 0
+    pace: str = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

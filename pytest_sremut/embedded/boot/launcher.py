@@ -44,6 +44,7 @@ from pytest_sremut.embedded.boot.config import DaemonConfig, Options
 from pytest_sremut.embedded.failure import EmbeddedError
 from pytest_sremut.embedded.kubelet.images import Image, ImageNameError, ImageRegistry
 from pytest_sremut.embedded.linux.processes import ProcessIdentity
+from pytest_sremut.embedded.meta.pace import PaceError, parse_pace
 from pytest_sremut.embedded.proxy.addresses import API_ADDRESS, NODE_ADDRESS
 
 __all__ = ["EmbeddedCluster", "attach", "up"]
@@ -134,6 +135,10 @@ def _check(name: str, images: Mapping[str, Image], options: Options) -> None:
         raise EmbeddedError(
             f"a cluster cannot have {options.nodes} nodes", advice=f"Allowed: 1 to {MAX_NODES}."
         )
+    try:
+        parse_pace(options.pace)
+    except PaceError as error:
+        raise EmbeddedError(f"a cluster cannot have that pace: {error}") from error
     try:
         ImageRegistry(images)
     except ImageNameError as error:

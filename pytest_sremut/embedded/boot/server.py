@@ -37,6 +37,7 @@ from pytest_sremut.embedded.kubelet.rootfs import NSSWITCH, RootSpec
 from pytest_sremut.embedded.kubelet.zygote_client import ZygoteClient
 from pytest_sremut.embedded.linux.namespaces import Level
 from pytest_sremut.embedded.linux.processes import Observed
+from pytest_sremut.embedded.meta.pace import parse_pace
 from pytest_sremut.embedded.proxy.addresses import (
     API_ADDRESS,
     DNS_ADDRESS,
@@ -129,6 +130,7 @@ class Cluster:
             name: str(IPv4Address(NODE_ADDRESS) + number) for number, name in enumerate(names)
         }
         self._identity = ServerIdentity(**config.identity)
+        self._pace = parse_pace(config.options.pace)
         self.controllers = ControllerManager(
             self.registry, node_names=names, root_ca=self._identity.root
         )
@@ -150,6 +152,7 @@ class Cluster:
             dns=DNS_ADDRESS,
             domain=DOMAIN,
             issue_token=self._issue_token,
+            pace=self._pace,
         )
         self.api = ApiServer(
             self.registry,
@@ -157,6 +160,7 @@ class Cluster:
             token=config.token,
             status=self.status,
             selftest=self.selftest,
+            pace=self._pace,
         )
         self._report: asyncio.Task[SelfTestReport] | None = None
 
@@ -237,6 +241,7 @@ class Cluster:
             "tools_rejected": self._rejected,
             "not_imported": self._not_imported,
             "nodes": dict(self.nodes),
+            "pace": self._pace.facts(),
             "kernel": os.uname().release,
             "machine": os.uname().machine,
             "python": sys.version.split()[0],

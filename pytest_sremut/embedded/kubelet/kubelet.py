@@ -28,6 +28,7 @@ from pytest_sremut.embedded.kubelet.view import Node
 from pytest_sremut.embedded.kubelet.zygote_client import StartError, ZygoteClient
 from pytest_sremut.embedded.meta import errors
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject, parse_time
+from pytest_sremut.embedded.meta.pace import Pace
 from pytest_sremut.embedded.registry.registry import Event, Registry
 
 _FINISHED = ("Succeeded", "Failed")
@@ -85,6 +86,7 @@ class Kubelet:
     run, directory: the cluster's run directory and its whole directory.
     issue_token: a new token for the service account of that namespace and name; without it pods
         get an empty one.
+    pace: how long a pod takes to start.
     """
 
     def __init__(
@@ -100,11 +102,20 @@ class Kubelet:
         dns: str,
         domain: str,
         issue_token: Callable[[str, str], str] = _no_token,
+        pace: Pace | None = None,
     ) -> None:
         self._issue_token = issue_token
         self._registry = registry
         self._zygote = zygote
-        self._node = Node(registry=registry, zygote=zygote, images=images, now=registry.now)
+        pace = pace or Pace()
+        draws = pace.draws("pods")
+        self._node = Node(
+            registry=registry,
+            zygote=zygote,
+            images=images,
+            now=registry.now,
+            start_delay=lambda: draws.uniform(pace.least_start, pace.most_start),
+        )
         self._addresses = PodAddresses(registry.pod_cidr, network)
         self._node_addresses = node_addresses
         self._run = run

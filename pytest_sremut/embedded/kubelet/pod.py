@@ -221,6 +221,7 @@ class PodWorker:
             self._pod_ip = self._addresses.take()
         self._sandbox_ready = True
         self.touch()
+        await asyncio.sleep(self._node.start_delay())
         for loop in self.init:
             task = loop.start()
             if _is_sidecar(self._pod, loop.name):

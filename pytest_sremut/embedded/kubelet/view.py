@@ -52,3 +52,4 @@ class Node:
     zygote: ZygoteClient
     images: ImageRegistry
     now: Callable[[], datetime]
+    start_delay: Callable[[], float]  # seconds until a pod's first container starts

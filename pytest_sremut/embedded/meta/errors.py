@@ -202,3 +202,14 @@ def internal(message: str) -> ApiStatus:
 def not_implemented(message: str) -> ApiStatus:
     """501: this cluster leaves the feature out, and says so."""
     return ApiStatus(501, "NotImplemented", message, details={})
+
+
+def throttled() -> ApiStatus:
+    """429: the user has asked too often; a client waits for the seconds that it is told."""
+    return ApiStatus(
+        429,
+        "TooManyRequests",
+        "Too many requests, please try again later.",
+        details={"retryAfterSeconds": 1},
+        headers={"Retry-After": "1"},
+    )

@@ -96,7 +96,7 @@ def answer_of(way: str, call: str, good: Any) -> bytes:  # noqa: C901
             return status(429, "TooManyRequests")
         case "429-retry-after":
             throttled = status(429, "TooManyRequests")
-            return throttled.replace(b"\r\n", b"\r\nRetry-After: 1\r\n", 1)
+            return throttled.replace(b"\r\n", b"\r\nRetry-After: 0\r\n", 1)
         case "409":
             return status(409, "Conflict")
         case "410":
@@ -132,6 +132,9 @@ def failing(way: Way, call: str, good: Any, server: HttpScript, unheard: KubeCli
     server.reply(answer)
     if answer is RESET and call in READS:
         server.reply(answer)  # a read that was reset is sent once more
+    if way.name == "429-retry-after" and call in READS:
+        server.reply(answer)  # and one that was told to come again twice
+        server.reply(answer)
     return None
 
 
@@ -145,7 +148,29 @@ def test_a_read_that_fails(
     assert isinstance(found, Failed)
     assert (found.status, found.reason) == (way.status, way.reason)
     assert str(found).startswith(f"{what}: ")
-    assert len(server.requests) == {"refused": 0, "reset": 2}.get(way.name, 1)
+    sent = {"refused": 0, "reset": 2, "429-retry-after": 3}
+    assert len(server.requests) == sent.get(way.name, 1)
+
+
+@pytest.mark.parametrize("call", READS)
+def test_a_read_that_is_told_to_come_again_does(
+    call: str, client: KubeClient, server: HttpScript
+) -> None:
+    _, act, good = READS[call]
+    server.reply(answer_of("429-retry-after", call, good))
+    server.reply(http(200, json.dumps(good).encode()))
+    assert not isinstance(act(client), Failed)
+    assert len(server.requests) == 2
+
+
+def test_a_read_that_is_told_to_come_when_its_time_is_over_does_not(
+    client: KubeClient, server: HttpScript
+) -> None:
+    later = status(429, "TooManyRequests").replace(b"\r\n", b"\r\nRetry-After: 86400\r\n", 1)
+    server.reply(later)
+    found = client.get(REF)
+    assert isinstance(found, Failed)
+    assert (found.status, len(server.requests)) == (429, 1)
 
 
 @pytest.mark.parametrize("call", WRITES)

@@ -133,6 +133,7 @@ class Bench:
             zygote=self.zygote,  # type: ignore[arg-type]
             images=images,
             now=lambda: datetime(2026, 11, 30, tzinfo=UTC),
+            start_delay=lambda: 0.0,
         )
         spec = self.view.pod["spec"]["containers"][0]
         self.loop = ContainerLoop(node, self.view, spec, init=False, restart_policy=policy)
