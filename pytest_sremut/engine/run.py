@@ -21,7 +21,7 @@ from pytest_sremut.engine.state import Role, RunContext, RunState
 from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.steps.capture import capture_target
 from pytest_sremut.engine.steps.mutate import apply_mutant, settle
-from pytest_sremut.engine.steps.preflight import preflight
+from pytest_sremut.engine.steps.preflight import as_facts, preflight
 from pytest_sremut.engine.steps.reader import StateReader
 from pytest_sremut.engine.steps.recording import StateNotes, StateReadings, attempt_facts
 from pytest_sremut.engine.steps.restore import abandoned_probes, patiently, restore
@@ -219,7 +219,7 @@ class Driver:
         with ctx.timings.phase("preflight"):
             checks = preflight(ctx, self._instruments.checks(ctx.study, ctx.protocol))
             self._surroundings = surroundings(ctx.api, ctx.namespace)
-        self._facts["preflight"] = {check.name: check.observed for check in checks}
+        self._facts |= as_facts(checks)
         with uninterrupted():
             self._move(Phase.PREFLIGHT_PASS)
             self._lease.mark_dirty(f"{self.run.id}, journal {self.attempt.journal.path}")

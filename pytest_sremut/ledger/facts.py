@@ -101,10 +101,17 @@ def attempt_fact(
         timings=dict(record.record.get("timings", {})),
         waiting=dict(record.record.get("waiting", {})),
         around=_around(record.record.get("facts", {})),
+        not_made=_not_made(record.record.get("facts", {})),
         first_mutation=_first_mutation(record.journal.entries),
         registration_facts=registration if isinstance(registration, Mapping) else {},
     )
     return fact, problems
+
+
+def _not_made(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the checks that could not be made; records of before do not say."""
+    names = facts.get("preflight_not_made")
+    return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
 def _around(facts: Mapping[str, Any]) -> tuple[str, ...]:

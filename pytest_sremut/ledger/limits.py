@@ -41,6 +41,7 @@ def limits(
         *_outside_the_score(fates),
         *_contract(fates),
         *_demo(study),
+        *_checks(study),
         *_silent_sampler(study),
     ]
     # The study's own files say how many runs and mutants there are.
@@ -109,6 +110,17 @@ def _runs(study: JudgedStudy) -> Iterator[dict[str, Any]]:
             len(damaged),
             len(study.attempts),
             "their mutants count as not killed unless they are known to have survived",
+        )
+
+
+def _checks(study: JudgedStudy) -> Iterator[dict[str, Any]]:
+    names = Counter(name for attempt in study.counted for name in attempt.not_made)
+    for name, count in sorted(names.items()):
+        yield _limit(
+            f"check-not-made: {name}",
+            count,
+            len(study.counted),
+            "what it would have seen of the cluster is not known",
         )
 
 

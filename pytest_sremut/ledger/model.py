@@ -153,6 +153,7 @@ class AttemptFact:
     first_mutation: str = ""  # RFC 3339; empty: nothing was mutated
     registration_facts: Mapping[str, Any] = field(default_factory=dict)
     seal: SealFact | None = None  # of an attempt of a sealed session
+    not_made: tuple[str, ...] = ()  # checks before the run that its cluster did not allow
 
     @property
     def valid(self) -> bool:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ import yaml
 from pytest_sremut.cluster.kind.settings import pins
 from pytest_sremut.evidence.identity import file_digests
 from pytest_sremut.ledger.baseline.document import grader_of, read_baseline
+from pytest_sremut.study.cells import runs
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import Study
 
@@ -112,6 +113,17 @@ def test_nightly_checks_out_the_benchmark_that_the_studies_pin(
 ) -> None:
     pinned = {study.benchmark.commit for study in studies() if study.benchmark is not None}
     assert pinned == {nightly["benchmark-ref"]}
+
+
+def test_nightly_proves_the_path_with_one_run_before_the_matrix_starts() -> None:
+    jobs = loaded(GITHUB / "workflows" / "nightly.yml")["jobs"]
+    assert jobs["audit"]["needs"] == "first"
+    (step,) = [s for s in jobs["first"]["steps"] if str(s["uses"]).startswith("$/")]
+    given = step["with"]
+    assert (given["phase"], given["cluster"], given["require"]) == ("run", "kind", "predictions")
+    assert "profile" not in given  # the one that is named after the cluster
+    study = load_study(ROOT, PurePosixPath(given["path"]) / "study.yaml")
+    assert [run.id for run in runs(study) if given["keyword"] in run.id] == [given["keyword"]]
 
 
 def test_nightlys_baseline_speaks_of_every_study_as_it_stands(nightly: Mapping[str, Any]) -> None:

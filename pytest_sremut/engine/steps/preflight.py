@@ -18,19 +18,23 @@ from pytest_sremut.study.verdict import Outcome
 if TYPE_CHECKING:
     from pytest_sremut.engine.state import RunContext
 
-__all__ = ["PreflightCheck", "preflight"]
+__all__ = ["PreflightCheck", "as_facts", "preflight"]
 
 _SELF_TEST_TIMEOUT = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightCheck:
-    """One check: what was looked at, whether it holds, what was seen."""
+    """One check: what was looked at, whether it holds, what was seen.
+
+    One that could not be made stops nothing, and is never recorded as if it had passed.
+    """
 
     name: str
     holds: bool
     observed: str
     outcome: Outcome = Outcome.INFRASTRUCTURE_FAILURE  # what its failure means
+    made: bool = True
 
 
 def preflight(ctx: RunContext, more: Iterable[PreflightCheck] = ()) -> list[PreflightCheck]:
@@ -51,6 +55,15 @@ def preflight(ctx: RunContext, more: Iterable[PreflightCheck] = ()) -> list[Pref
     return checks
 
 
+def as_facts(checks: Iterable[PreflightCheck]) -> dict[str, Any]:
+    """What a record keeps of them: what each saw, and which could not be made."""
+    kept = list(checks)
+    return {
+        "preflight": {check.name: check.observed for check in kept},
+        "preflight_not_made": [check.name for check in kept if not check.made],
+    }
+
+
 def _cluster(ctx: RunContext) -> Iterator[PreflightCheck]:
     version = ctx.api.version()
     yield PreflightCheck(
@@ -61,16 +74,23 @@ def _cluster(ctx: RunContext) -> Iterator[PreflightCheck]:
     if isinstance(version, Failed):
         return
     deviations = list(ctx.cluster.fit_for_verdicts(timeout=_SELF_TEST_TIMEOUT))
+    # Only a cluster of ours has a self-test; of another one at most its nodes are looked at.
+    tested = ctx.cluster.facts().kind == "embedded"
     yield PreflightCheck(
         name="cluster-self-test",
         holds=not deviations,
-        observed="; ".join(deviations) or "no deviation",
+        observed="; ".join(deviations)
+        or ("no deviation" if tested else "not made: this cluster has no self-test"),
+        made=tested or bool(deviations),
     )
     nodes = ctx.api.list("Node", "")
     if isinstance(nodes, Failed) and nodes.status == 403:
         # A cluster-wide read that a restricted account rightly lacks; the pods tell the rest.
         yield PreflightCheck(
-            name="nodes-ready", holds=True, observed=f"not observable: {nodes.reason}"
+            name="nodes-ready",
+            holds=True,
+            observed=f"not made: nodes may not be read: {nodes.reason}",
+            made=False,
         )
         return
     if isinstance(nodes, Failed):

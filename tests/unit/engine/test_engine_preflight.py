@@ -13,7 +13,7 @@ from world import NS
 from pytest_sremut.cluster.port import ClusterFacts
 from pytest_sremut.engine.own_pods import OWNER_LABEL
 from pytest_sremut.engine.steps import deploy
-from pytest_sremut.engine.steps.preflight import preflight
+from pytest_sremut.engine.steps.preflight import as_facts, preflight
 from pytest_sremut.engine.stops import RunStoppedError
 
 
@@ -96,9 +96,26 @@ def test_a_cluster_of_our_own_is_not_asked(tmp_path: Path) -> None:
     assert "rights" not in checks(world)
 
 
+def test_a_cluster_without_a_self_test_is_not_said_to_have_passed_one(world: ContextWorld) -> None:
+    assert checks(world)["cluster-self-test"] == "not made: this cluster has no self-test"
+    assert as_facts(preflight(world.driver("MS-M01")._ctx))["preflight_not_made"] == [
+        "cluster-self-test"
+    ]
+    world.deviations = ["node n1 is not Ready"]
+    assert "cluster-self-test: node n1 is not Ready" in refused(world)
+
+
+def test_one_of_our_own_has_one(tmp_path: Path) -> None:
+    world = EngineWorld(tmp_path)
+    assert checks(world)["cluster-self-test"] == "no deviation"
+    assert as_facts(preflight(world.driver("MS-M01")._ctx))["preflight_not_made"] == []
+
+
 def test_nodes_that_may_not_be_read_are_not_observable(world: ContextWorld) -> None:
     world.kube.break_always("list", "Node", status=403, reason="Forbidden")
-    assert checks(world)["nodes-ready"].startswith("not observable")
+    assert checks(world)["nodes-ready"] == "not made: nodes may not be read: Forbidden"
+    facts = as_facts(preflight(world.driver("MS-M01")._ctx))
+    assert facts["preflight_not_made"] == ["cluster-self-test", "nodes-ready"]
     world.kube.heal()
     world.kube.break_always("list", "Node", status=500, reason="InternalError")
     assert "nodes-ready" in refused(world)
