@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from pytest_sremut import __version__
 from pytest_sremut.attestation.cli import add_arguments as add_attestation
 from pytest_sremut.census.report.cli import add_arguments as add_census
+from pytest_sremut.cluster.kind.images_command import add_arguments as add_images
 from pytest_sremut.errors import SremutError, UsageError
 from pytest_sremut.ledger.baseline.command import add_arguments as add_baseline
 from pytest_sremut.ledger.published.command import add_arguments as add_import
@@ -134,6 +135,7 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="grant what an application needs whose manifests hold ConfigMaps, too",
     )
     rights.set_defaults(run=_cluster_rbac)
+    add_images(verbs)
 
 
 def _directory(name: str) -> Path:

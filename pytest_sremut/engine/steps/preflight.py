@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_sremut.cluster.node_images import places_of
 from pytest_sremut.cluster.port import Absent, Failed, ObjectRef, Present
 from pytest_sremut.cluster.rbac import lacking
-from pytest_sremut.engine.own_pods import OWNER_LABEL
+from pytest_sremut.engine.own_pods import OWNER_LABEL, image_of
 from pytest_sremut.engine.stops import RunStoppedError
 from pytest_sremut.study.verdict import Outcome
 
@@ -41,7 +42,13 @@ def preflight(ctx: RunContext, more: Iterable[PreflightCheck] = ()) -> list[Pref
     """Run every check, and those of others. Raises RunStoppedError naming each that fails."""
     ctx.tell("preflight")
     found = ctx.api.get(ObjectRef(kind="Namespace", namespace="", name=ctx.namespace))
-    checks = [*more, *_cluster(ctx), *_rights(ctx, found), *_namespace(ctx, found)]
+    checks = [
+        *more,
+        *_cluster(ctx),
+        *_images(ctx),
+        *_rights(ctx, found),
+        *_namespace(ctx, found),
+    ]
     failed = [check for check in checks if not check.holds]
     if failed:
         told = "; ".join(f"{check.name}: {check.observed}" for check in failed)
@@ -109,6 +116,25 @@ def _cluster(ctx: RunContext) -> Iterator[PreflightCheck]:
         holds=bool(ready) and len(ready) == len(nodes.items),
         observed=f"{len(ready)} of {len(nodes.items)} nodes are ready",
     )
+
+
+def _images(ctx: RunContext) -> Iterator[PreflightCheck]:
+    """On a cluster that is not ours: are the images there that no registry holds."""
+    if ctx.cluster.facts().kind != "context":
+        return
+    # One that a profile names comes from where it says; ours come from nowhere.
+    demo = ctx.study.application.startswith("demo:")
+    roles: tuple[Literal["demo", "load", "probe"], ...] = ("demo", "load") if demo else ("load",)
+    names = [image_of(ctx.protocol, role) for role in roles if role not in ctx.protocol.images]
+    for place in places_of(ctx.api, names):
+        told = f"not on {', '.join(place.lacks)}; `sremut cluster images` makes it"
+        untold = f"not made: {place.untold}" if place.untold else f"on {', '.join(place.has)}"
+        yield PreflightCheck(
+            name=f"image {place.name}",
+            holds=not place.lacks,
+            observed=told if place.lacks else untold,
+            made=not place.untold or bool(place.lacks),
+        )
 
 
 def _rights(ctx: RunContext, found: Present | Absent | Failed) -> Iterator[PreflightCheck]:

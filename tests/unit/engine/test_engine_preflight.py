@@ -16,6 +16,9 @@ from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.steps.preflight import as_facts, preflight
 from pytest_sremut.engine.stops import RunStoppedError
 
+IMAGES = ["image sremut/demo:1", "image sremut/load:1"]
+READY = [{"type": "Ready", "status": "True"}]
+
 
 class ContextWorld(EngineWorld):
     """The same world as a cluster that we did not make."""
@@ -98,11 +101,21 @@ def test_a_cluster_of_our_own_is_not_asked(tmp_path: Path) -> None:
 
 def test_a_cluster_without_a_self_test_is_not_said_to_have_passed_one(world: ContextWorld) -> None:
     assert checks(world)["cluster-self-test"] == "not made: this cluster has no self-test"
-    assert as_facts(preflight(world.driver("MS-M01")._ctx))["preflight_not_made"] == [
-        "cluster-self-test"
-    ]
+    not_made = as_facts(preflight(world.driver("MS-M01")._ctx))["preflight_not_made"]
+    assert not_made == ["cluster-self-test", *IMAGES]  # its node lists no images
     world.deviations = ["node n1 is not Ready"]
     assert "cluster-self-test: node n1 is not Ready" in refused(world)
+
+
+def test_an_image_that_a_node_lacks_is_told_with_the_command(world: ContextWorld) -> None:
+    lists = {"images": [{"names": ["docker.io/sremut/demo:1"]}], "conditions": READY}
+    world.kube.put({"kind": "Node", "metadata": {"name": "node-1"}, "status": lists})
+    told = refused(world)
+    assert "image sremut/load:1: not on node-1; `sremut cluster images` makes it" in told
+    assert "image sremut/demo:1" not in told
+    lists["images"].append({"names": ["docker.io/sremut/load:1"]})
+    world.kube.put({"kind": "Node", "metadata": {"name": "node-1"}, "status": lists})
+    assert checks(world)["image sremut/load:1"] == "on node-1"
 
 
 def test_one_of_our_own_has_one(tmp_path: Path) -> None:
@@ -115,7 +128,8 @@ def test_nodes_that_may_not_be_read_are_not_observable(world: ContextWorld) -> N
     world.kube.break_always("list", "Node", status=403, reason="Forbidden")
     assert checks(world)["nodes-ready"] == "not made: nodes may not be read: Forbidden"
     facts = as_facts(preflight(world.driver("MS-M01")._ctx))
-    assert facts["preflight_not_made"] == ["cluster-self-test", "nodes-ready"]
+    assert facts["preflight_not_made"] == ["cluster-self-test", "nodes-ready", *IMAGES]
+    assert facts["preflight"][IMAGES[0]] == "not made: nodes may not be read"
     world.kube.heal()
     world.kube.break_always("list", "Node", status=500, reason="InternalError")
     assert "nodes-ready" in refused(world)
