@@ -11,8 +11,12 @@ asks. The system under load is reduced to two numbers:
 * an answer takes `--answer` seconds, whatever its kind,
 * a request of the kind that the mutant breaks takes the stall instead, and fails.
 
-MS-M01 (the name does not resolve) and MS-M03 (refused) fail at once; MS-M02 holds its connection
-for 1.0 s, a blocking connect that a Service without endpoints answers with an ICMP reject. A
+MS-M01 (the name does not resolve) and MS-M03 (refused) fail at once. MS-M02 holds its connection: a
+Service without endpoints answers a blocking connect with an ICMP reject, of which the first is only
+noted. One that hears a later one is refused then; one that hears none times out after 3 s. All
+connects come from one pod, and its node tells one peer six at once and one a second: `proxy.limit`,
+measured by `benchmarks/unreachable.py`. `--unlimited` is a node that always tells. SYNs are sent
+again each second (`--syn linear`, Linux 6.5 and later) or after 1 and 3 s (`--syn doubling`). A
 connection is served one request at a time. What is not simulated: a busy machine, pods that
 restart, keep-alive connections that break.
 
@@ -29,6 +33,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from pytest_sremut.embedded.proxy.limit import Limit
 from pytest_sremut.workload.draws import Draws, stream, window_seed
 from pytest_sremut.workload.mix import Kind
 from pytest_sremut.workload.pace import Drawn
@@ -130,6 +135,89 @@ def real_window(planned: Plan, seed: int, stall: float | None, answer: float) ->
     return total
 
 
+# -- MS-M02 where a node limits what it tells -------------------------------------------------
+
+CONNECT_TIMEOUT = 3.0  # the demo's, of one connect
+PAUSES = {Variant.DRAIN: 0.05, Variant.DSB: 1.0}  # between two rounds, as the profiles have it
+SYNS = {"linear": (0.0, 1.0, 2.0), "doubling": (0.0, 1.0)}  # within the connect's time
+
+
+class Limited:
+    """A window under MS-M02: events in time, one bucket for the one pod that connects."""
+
+    def __init__(self, planned: Plan, seed: int, *, answer: float, syns: Sequence[float]) -> None:
+        self._planned, self._seed, self._answer, self._syns = planned, seed, answer, syns
+        self._limit = Limit()
+        self._events: list[tuple[float, int, Callable[[float], None]]] = []
+        self._number = 0
+        self.total = Counts()
+
+    def run(self, source: Callable[[int, int], Iterator[float]]) -> Counts:
+        """Ten rounds; `source` gives the gaps of a round's connection."""
+        begin = 0.0
+        for number in range(1, ROUNDS + 1):
+            end = begin + self._planned.duration
+            draws = Draws(self._planned, self._seed, number)
+            self._open = self._planned.connections
+            self._last = begin
+            for lane in range(self._planned.connections):
+                pace = Drawn(begin, source(number, lane))
+                self._next(pace, draws.kinds(lane), begin, end)
+            # What was sent goes on connecting after its round, and takes its part of the limit.
+            while self._events and (self._open or self._events[0][0] < end):
+                now, _, event = heapq.heappop(self._events)
+                event(now)
+            begin = max(end, self._last) + PAUSES[self._planned.variant]
+        return self.total
+
+    def _at(self, when: float, event: Callable[[float], None]) -> None:
+        self._number += 1
+        heapq.heappush(self._events, (when, self._number, event))
+
+    def _next(self, pace: Drawn, kinds: Iterator[int], free: float, end: float) -> None:
+        if pace.due >= end or (self._planned.drains and max(free, pace.due) >= end):
+            self._open -= 1
+            self._last = max(self._last, free if self._planned.drains else end)
+            return
+        sent = max(free, pace.due)
+        pace.sent()
+        broken = next(kinds) == BROKEN
+
+        def done(now: float) -> None:
+            if self._planned.drains or now < end:
+                self.total += Counts(requests=1, failures=int(broken), due=1)
+            self._next(pace, kinds, now, end)
+
+        if not broken:
+            self._at(sent + self._answer, done)
+            return
+        self._at(sent, lambda now: self._syn(now, sent, 0, done))
+
+    def _syn(self, now: float, sent: float, place: int, done: Callable[[float], None]) -> None:
+        told = self._limit.take(("pod", "service"), now)
+        if told and place:
+            done(now)
+        elif place + 1 < len(self._syns):
+            later = sent + self._syns[place + 1]
+            self._at(later, lambda then: self._syn(then, sent, place + 1, done))
+        else:
+            self._at(sent + CONNECT_TIMEOUT, done)
+
+
+def limited_window(
+    planned: Plan, seed: int, *, answer: float, real: bool, syns: Sequence[float]
+) -> Counts:
+    """A window of ten rounds under MS-M02. `real`: with the gaps of real wrk2."""
+    if real:
+        gaps = c_gaps(planned)
+        return Limited(planned, seed, answer=answer, syns=syns).run(
+            lambda _number, lane: iter(gaps[lane])
+        )
+    return Limited(planned, seed, answer=answer, syns=syns).run(
+        lambda number, lane: Draws(planned, seed, number).gaps(lane)
+    )
+
+
 Window = Callable[[Plan, int, float | None, float], Counts]
 
 
@@ -143,7 +231,14 @@ def seeds(run: int, base: int) -> dict[str, int]:
 
 
 def quantities(
-    planned: Plan, mutant: str, *, runs: int, base: int, answer: float, take: Window
+    planned: Plan,
+    mutant: str,
+    *,
+    runs: int,
+    base: int,
+    answer: float,
+    take: Window,
+    syns: Sequence[float] = (),
 ) -> dict[str, list[float]]:
     """Error rate, retained percent and failures of each simulated run."""
     found: dict[str, list[float]] = {"error_rate_percent": [], "retained_percent": []}
@@ -152,7 +247,11 @@ def quantities(
     for run in range(runs):
         seed = seeds(run, base)
         healthy = take(planned, seed["healthy"], None, answer)
-        seen = take(planned, seed["faulted"], STALLS[mutant], answer)
+        if mutant == "MS-M02" and syns:
+            real = take is real_window
+            seen = limited_window(planned, seed["faulted"], answer=answer, real=real, syns=syns)
+        else:
+            seen = take(planned, seed["faulted"], STALLS[mutant], answer)
         rate = 100 * seen.failures / seen.requests if seen.requests else math.nan
         found["error_rate_percent"].append(rate)
         found["retained_percent"].append(100 * seen.successes / healthy.successes)
@@ -171,7 +270,9 @@ def described(values: Sequence[float]) -> str:
     )
 
 
-def print_profile(name: str, planned: Plan, *, runs: int, base: int, answer: float) -> None:
+def print_profile(
+    name: str, planned: Plan, *, runs: int, base: int, answer: float, syns: Sequence[float]
+) -> None:
     take = real_window if name == "kind" else window
     print(
         f"\n{name}: {planned.rate:g}/s for {planned.duration:g} s, {ROUNDS} rounds, answers in "
@@ -179,7 +280,9 @@ def print_profile(name: str, planned: Plan, *, runs: int, base: int, answer: flo
         + (", gaps of real wrk2 (the same in every round)" if take is real_window else "")
     )
     for mutant in STALLS:
-        found = quantities(planned, mutant, runs=runs, base=base, answer=answer, take=take)
+        found = quantities(
+            planned, mutant, runs=runs, base=base, answer=answer, take=take, syns=syns
+        )
         for quantity, values in found.items():
             print(f"  {mutant:8} {quantity:20} {described(values)}")
 
@@ -296,6 +399,8 @@ def main() -> None:
     parser.add_argument("--rate", type=float, help="requests a second, embedded")
     parser.add_argument("--rounds-of", choices=["embedded"])
     parser.add_argument("--published", action="store_true")
+    parser.add_argument("--unlimited", action="store_true", help="a node that always tells")
+    parser.add_argument("--syn", choices=SYNS, default="linear")
     options = parser.parse_args()
     shared = {"runs": options.runs, "base": options.seed, "answer": options.answer}
     if options.rate:
@@ -311,7 +416,8 @@ def main() -> None:
         profiles["embedded"] = replace(profiles["embedded"], duration=options.duration)
     for name, planned in profiles.items():
         if options.profile in (name, "all"):
-            print_profile(name, planned, **shared)
+            syns = () if options.unlimited else SYNS[options.syn]
+            print_profile(name, planned, **shared, syns=syns)
 
 
 if __name__ == "__main__":

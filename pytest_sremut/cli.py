@@ -98,7 +98,9 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     run = verb("run", "bring one up, run a command with KUBECONFIG set, take it down")
     for sub in (up, run):
         sub.add_argument("--routing", choices=("auto", "nft", "forwarder"), default="auto")
-        sub.add_argument("--no-endpoints", choices=("reject", "drop"), default="reject")
+        sub.add_argument(
+            "--no-endpoints", choices=("reject", "reject-all", "drop"), default="reject"
+        )
         sub.add_argument("--tools", choices=("auto", "machine", "own"), default="auto")
         sub.add_argument("--nodes", type=int, choices=range(1, 5), default=1, metavar="1..4")
         sub.add_argument(

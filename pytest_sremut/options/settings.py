@@ -17,7 +17,7 @@ CLUSTERS: Final = "embedded | kind | context:NAME"
 REQUIREMENTS: Final = ("predictions", "soundness")
 EMBEDDED: Final = {
     "routing": ("auto", "nft", "forwarder"),
-    "no_endpoints": ("reject", "drop"),
+    "no_endpoints": ("reject", "reject-all", "drop"),
     "tools": ("auto", "machine", "own"),
     "pace": ("none", "real", "delay:TIME,jitter:TIME,pods:TIME-TIME,limit:NUMBER,seed:NUMBER"),
 }

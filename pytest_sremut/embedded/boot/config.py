@@ -15,7 +15,8 @@ class Options:
     """How the cluster is built.
 
     routing: how Services route: nft rules, the gated forwarder, or nft where it works.
-    no_endpoints: what a Service without endpoints does to a connection.
+    no_endpoints: what a Service without endpoints does to a connection: reject it as often as a
+        real node does, always, or drop it.
     tools: whose nslookup, nc and wget the pods use: the machine's where they behave as recorded
         on a real cluster (auto; nc, which can listen, is our own then), the machine's in any case,
         or our own.
@@ -25,7 +26,7 @@ class Options:
     """
 
     routing: Literal["auto", "nft", "forwarder"] = "auto"
-    no_endpoints: Literal["reject", "drop"] = "reject"
+    no_endpoints: Literal["reject", "reject-all", "drop"] = "reject"
     tools: Literal["auto", "machine", "own"] = "auto"
     nodes: int = 1
     port: int = 0

@@ -195,7 +195,7 @@ class Forwarder:
 def _refusal(route: Route, found: tuple[Outcome, ...]) -> Refusal | None:
     """What the responder must say; None if nothing, or if the kernel says it itself."""
     if route.action == "reject":
-        return Refusal()
+        return Refusal(limited=route.limited)
     closed = frozenset(index for index, outcome in enumerate(found) if outcome == "closed")
     if not closed or len(closed) == len(found):
         return None

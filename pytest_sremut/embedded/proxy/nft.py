@@ -5,7 +5,8 @@ Rules kept here:
 * one table of ours, replaced in one transaction: there is no moment with half a table;
 * no endpoints: ``reject`` with ICMP port unreachable, as kube-proxy does. The kernel sends that
   only for addresses that are local, so the Services' whole network is, and what is not in the
-  table is dropped when it comes in (not when it goes out, which the sender would be told);
+  table is dropped when it comes in (not when it goes out, which the sender would be told). Where it
+  is limited as a real node's is, what is over the limit is dropped in the same way;
 * connections that are established keep their backend (conntrack), whatever the table says later;
 * a kernel or ``nft`` that accepts the rules but does not do what they say is found out by `check`,
   with real connections.
@@ -26,6 +27,7 @@ from pathlib import Path
 
 from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.proxy.addresses import ClusterAddresses
+from pytest_sremut.embedded.proxy.limit import BURST
 from pytest_sremut.embedded.proxy.table import Backend, Destination, Route, RoutingTable
 
 __all__ = ["Nft", "NftError", "ruleset"]
@@ -54,12 +56,13 @@ def ruleset(
     chains: list[str] = []
     jumps: list[str] = []
     rejected: list[str] = []
+    limited: list[str] = []
     numbers: dict[tuple[tuple[Backend, ...], bool], int] = {}
     for destination in sorted(table):
         route = table[destination]
         key = f"{destination.address} . {destination.protocol.lower()} . {destination.port}"
         if route.action == "reject":
-            rejected.append(key)
+            (limited if route.limited else rejected).append(key)
         elif route.action == "forward":
             known = len(numbers)
             number = numbers.setdefault((route.backends, route.sticky), known)
@@ -75,6 +78,8 @@ def ruleset(
             f"table ip {name} {{",
             f"  map forwarded {{ {kind} : verdict; {_elements(jumps)}}}",
             f"  set rejected {{ {kind}; {_elements(rejected)}}}",
+            f"  set limited {{ {kind}; {_elements(limited)}}}",
+            "  set told { type ipv4_addr . ipv4_addr; flags dynamic; timeout 10m; size 65535; }",
             *chains,
             "  chain translate {",
             "    type nat hook output priority -100; policy accept;",
@@ -83,6 +88,8 @@ def ruleset(
             "  chain refuse {",
             "    type filter hook output priority 0; policy accept;",
             "    ip daddr . meta l4proto . th dport @rejected reject",
+            "    ip daddr . meta l4proto . th dport @limited update @told "
+            f"{{ ip saddr . ip daddr limit rate 1/second burst {BURST} packets }} reject",
             "  }",
             "  chain discard {",
             "    type filter hook input priority 0; policy accept;",
@@ -177,7 +184,7 @@ class Nft:
             table = {
                 _at(_CHECK_FORWARD): _forward(backends[:1]),
                 _at(_CHECK_SPREAD): _forward(backends),
-                _at(_CHECK_REJECT): Route(service="check", action="reject"),
+                _at(_CHECK_REJECT): Route(service="check", action="reject", limited=True),
             }
             await self._run(["-f", "-"], ruleset(table, _CHECK_NETWORK, name=CHECK_TABLE))
             self._addresses.open_network(_CHECK_NETWORK)

@@ -23,12 +23,12 @@ from pytest_sremut.embedded.meta.jsonvalue import JsonObject
 from pytest_sremut.embedded.proxy.addresses import ClusterAddresses
 from pytest_sremut.embedded.proxy.forwarder import Forwarder
 from pytest_sremut.embedded.proxy.nft import Nft, NftError
-from pytest_sremut.embedded.proxy.table import Driver, RoutingTable, Source, desired
+from pytest_sremut.embedded.proxy.table import Driver, RoutingTable, Source, cluster_ips, desired
 
 __all__ = ["Mode", "ProxyError", "ServiceProxy"]
 
 Mode = Literal["auto", "nft", "forwarder"]
-NoEndpoints = Literal["reject", "drop"]
+NoEndpoints = Literal["reject", "reject-all", "drop"]
 
 SERVICES = "services"
 SLICES = "endpointslices.discovery.k8s.io"
@@ -46,7 +46,9 @@ class ServiceProxy:
         registry: where Services and EndpointSlices are.
         addresses: the cluster's addresses in this network namespace, prepared.
         mode: ``nft``, ``forwarder``, or ``auto``: nft where it is found and passes its check.
-        no_endpoints: what connections to a Service without endpoints meet.
+        no_endpoints: what connections to a Service without endpoints meet: a reject that each
+            client hears as often as a real node tells it, one that it always hears, or nothing. The
+            self-test's own Services are never limited.
         node: name of this node, for ``internalTrafficPolicy: Local``.
         nft: the executable; looked up on PATH by default.
 
@@ -135,11 +137,14 @@ class ServiceProxy:
             node=self._node,
         )
         own = set(self._addresses.own)
+        hidden = {address for item in services for address in cluster_ips(item["spec"])}
         result = {key: route for key, route in table.items() if key.address not in own}
-        if self._no_endpoints == "drop":
-            for key, route in result.items():
-                if route.action == "reject":
-                    result[key] = dataclasses.replace(route, action="drop")
+        for key, route in result.items():
+            if route.action == "reject" and self._no_endpoints == "drop":
+                result[key] = dataclasses.replace(route, action="drop")
+            elif route.action == "reject" and self._no_endpoints == "reject":
+                limited = key.address not in hidden
+                result[key] = dataclasses.replace(route, limited=limited)
         return result
 
     def facts(self) -> JsonObject:

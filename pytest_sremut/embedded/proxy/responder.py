@@ -8,7 +8,8 @@ Rules kept here:
   a blocking ``connect`` while the kernel holds its socket, is only noted, and the SYN sent again
   after 1 s gets the error; a non-blocking one is refused at once. Our answer comes later than that
   moment, so it waits for the second SYN where the client's socket blocks, and goes out at the
-  first where it does not;
+  first where it does not. Where it is limited, each SYN costs what a real node's message costs,
+  also the one that is only noted, and what finds no token is not answered;
 * a backend that is closed (*reset*): RST at the first SYN;
 * anything else: silence, which is a black hole.
 """
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from pytest_sremut.embedded.linux.bpf import attach, backend_index, drop_all, syn_program
+from pytest_sremut.embedded.proxy.limit import Limit
 from pytest_sremut.embedded.proxy.table import Destination
 
 __all__ = ["Refusal", "Responder", "Syn", "parse_syn", "port_unreachable", "reset"]
@@ -53,13 +55,15 @@ class Syn:
 class Refusal:
     """How to refuse connections to one destination.
 
-    With ``backends`` 0 every client gets ICMP port unreachable. Otherwise clients whose
+    With ``backends`` 0 every client gets ICMP port unreachable, as often as ``limited`` lets it.
+    Otherwise clients whose
     `backend_index` among ``backends`` is in ``closed`` get a reset, others nothing.
     """
 
     backends: int = 0
     closed: frozenset[int] = frozenset()
     sticky: bool = False
+    limited: bool = False
 
 
 def parse_syn(packet: bytes) -> Syn | None:
@@ -125,6 +129,7 @@ class Responder:
         self._refusals: dict[Destination, Refusal] = {}
         self._seen: OrderedDict[tuple[tuple[str, int], Destination, int], None] = OrderedDict()
         self._sockets: list[socket.socket] = []
+        self._limit = Limit()
 
     def start(self) -> None:
         """Begin to listen, in the running loop.
@@ -178,8 +183,17 @@ class Responder:
             index = backend_index(syn.client, refusal.backends, sticky=refusal.sticky)
             if index in refusal.closed:
                 self._send(self._raw, reset(syn), syn)
-        elif self._is_due(syn):
+        elif self._may(syn, refusal) and self._is_due(syn):
             self._send(self._icmp, port_unreachable(syn), syn)
+
+    def _may(self, syn: Syn, refusal: Refusal) -> bool:
+        if not refusal.limited:
+            return True
+        now = asyncio.get_running_loop().time()
+        if self._limit.take((syn.client[0], syn.target.address), now):
+            return True
+        self._is_due(syn)  # noted, for the SYN that comes next
+        return False
 
     @staticmethod
     def _send(sender: socket.socket, packet: bytes, syn: Syn) -> None:

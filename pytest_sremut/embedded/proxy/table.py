@@ -31,6 +31,7 @@ __all__ = [
     "Route",
     "RoutingTable",
     "Source",
+    "cluster_ips",
     "desired",
     "is_ipv4",
     "service_of",
@@ -64,13 +65,15 @@ class Route:
     """What happens to connections to one `Destination`.
 
     ``backends`` is sorted, without doubles, and not empty exactly if ``action`` is ``forward``.
-    ``sticky`` is session affinity by client address. ``service`` is ``namespace/name:port``.
+    ``sticky`` is session affinity by client address. ``service`` is ``namespace/name:port``. Of a
+    ``reject`` that is ``limited`` a client hears as often as of a real node's (`limit`).
     """
 
     service: str
     action: Action
     backends: tuple[Backend, ...] = ()
     sticky: bool = False
+    limited: bool = False
 
 
 RoutingTable = Mapping[Destination, Route]
@@ -133,7 +136,7 @@ def desired(
         own = by_service.get((namespace, name), [])
         for port in _ports(service):
             route = _route(f"{namespace}/{name}", service["spec"], port, own, node)
-            for address in _addresses(service["spec"]):
+            for address in cluster_ips(service["spec"]):
                 destination = Destination(
                     address=address, port=port["port"], protocol=port.get("protocol") or "TCP"
                 )
@@ -146,7 +149,8 @@ def _ports(service: JsonObject) -> list[JsonObject]:
     return [] if spec.get("type") == "ExternalName" else spec.get("ports") or []
 
 
-def _addresses(spec: JsonObject) -> list[str]:
+def cluster_ips(spec: JsonObject) -> list[str]:
+    """The IPv4 addresses of a Service's `spec`; empty where it is headless or an alias."""
     listed = spec.get("clusterIPs") or [spec.get("clusterIP")]
     return [address for address in listed if is_ipv4(address)]
 

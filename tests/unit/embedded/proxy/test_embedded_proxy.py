@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import needs
 import pytest
 from embedded_netns import (
     SERVICES,
     SLICES,
+    Connect,
     FakeSource,
     Server,
+    connect,
     connecting,
     endpoint,
     in_namespace,
@@ -157,6 +162,51 @@ async def test_without_endpoints_a_non_blocking_connect_is_refused_at_once(mode:
             assert (await connecting(IP, 80, blocking=False)).result == "refused"
             again.append(syn_retransmits() - before)
         assert 0 in again
+
+
+async def _at_once(count: int, **options: Any) -> list[Connect]:
+    """Blocking connects of one pod, each in a thread of its own."""
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(count) as pool:
+        one = functools.partial(connect, IP, 80, source=ONE, **options)
+        return await asyncio.gather(*(loop.run_in_executor(pool, one) for _ in range(count)))
+
+
+@both
+@in_namespace
+async def test_many_at_once_hear_as_little_as_of_a_real_node(mode: Mode) -> None:
+    """Ten blocking connects of three seconds at once: two are refused, as recorded."""
+    async with routing(mode, web()):
+        for _ in range(2):
+            results = Counter(one.result for one in await _at_once(10, patience=2.7))
+            assert set(results) == {"refused", "timed out"}
+            # At 1 s, and at 2 s where the kernel sends SYNs each second; on a slow machine later.
+            assert 1 <= results["refused"] <= 3
+
+
+@both
+@in_namespace
+async def test_one_after_another_are_all_refused(mode: Mode) -> None:
+    async with routing(mode, web()):
+        for _ in range(8):  # each takes two messages and a second
+            assert (await connecting(IP, 80, source=ONE)).result == "refused"
+
+
+@both
+@in_namespace
+async def test_one_client_s_limit_is_not_another_s(mode: Mode) -> None:
+    async with routing(mode, web()):
+        for _ in range(8):  # more than there is at once
+            await connecting(IP, 80, source=ONE, blocking=False, patience=0.2)
+        met = await connecting(IP, 80, source=TWO, blocking=False)
+        assert met.result == "refused"
+
+
+@both
+@in_namespace
+async def test_without_the_limit_all_are_refused(mode: Mode) -> None:
+    async with routing(mode, web(), no_endpoints="reject-all"):
+        assert {one.result for one in await _at_once(10)} == {"refused"}
 
 
 @both
