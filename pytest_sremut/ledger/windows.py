@@ -140,7 +140,7 @@ def quantities(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
         own = [
             (attempt, fact)
             for attempt in judged.counted
-            if quantity.mutant in {"", attempt.mutant}
+            if _concerns(quantity, attempt)
             and (fact := attempt.states.get(quantity.state)) is not None
         ]
         compared = [_compared(quantity, attempt, fact) for attempt, fact in own]
@@ -149,7 +149,7 @@ def quantities(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
         touched = [
             fact.source
             for attempt in judged.counted
-            if quantity.mutant in {"", attempt.mutant}
+            if _concerns(quantity, attempt)
             for state in _states_of(quantity)
             if (fact := attempt.states.get(state)) is not None
         ]
@@ -172,6 +172,11 @@ def quantities(judged: JudgedStudy, sources: Sources) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _concerns(quantity: Quantity, attempt: AttemptFact) -> bool:
+    """Whether it was predicted of this attempt: of its mutant, under its profile."""
+    return quantity.mutant in {"", attempt.mutant} and quantity.profile in {"", attempt.profile}
 
 
 def _independent(own: Sequence[tuple[AttemptFact, StateFact]]) -> bool:

@@ -224,6 +224,7 @@ class Quantity:
     measure: str  # "error_rate_percent", "retained_percent", ...
     expected: float
     tolerance: float  # absolute
+    profile: str = ""  # the only one under which it is predicted; empty: under each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

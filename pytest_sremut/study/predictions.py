@@ -57,7 +57,7 @@ def parse_predictions(source: YamlFile, study: Study) -> Predictions:
         file=source.file,
         oracles=oracles,
         contract=contract,
-        quantities=_quantities(source, mutants),
+        quantities=_quantities(source, mutants, sorted(study.profiles)),
         falsification=_falsification(source, graders),
     )
 
@@ -93,7 +93,9 @@ def _contract(
     return ContractVerdict(entry["verdict"]), frozenset(entry.get("violated", ()))
 
 
-def _quantities(source: YamlFile, mutants: Sequence[str]) -> tuple[Quantity, ...]:
+def _quantities(
+    source: YamlFile, mutants: Sequence[str], profiles: Sequence[str]
+) -> tuple[Quantity, ...]:
     entries: Sequence[Mapping[str, Any]] = source.value.get("quantities", ())
     _once(source, "quantities", (entry["id"] for entry in entries))
     quantities: list[Quantity] = []
@@ -111,6 +113,12 @@ def _quantities(source: YamlFile, mutants: Sequence[str]) -> tuple[Quantity, ...
                 found="no mutant in the faulted state",
                 allowed="a mutant, or one of the control states",
             )
+        if entry.get("profile", profiles[0]) not in profiles:
+            raise source.error(
+                ("quantities", index, "profile"),
+                found=entry["profile"],
+                allowed=", ".join(profiles),
+            )
         quantities.append(
             Quantity(
                 id=entry["id"],
@@ -119,6 +127,7 @@ def _quantities(source: YamlFile, mutants: Sequence[str]) -> tuple[Quantity, ...
                 measure=Measure(entry["measure"]).value,
                 expected=float(entry["expected"]),
                 tolerance=float(entry["tolerance"]),
+                profile=entry.get("profile", ""),
             )
         )
     return tuple(quantities)
