@@ -80,6 +80,16 @@ def test_windows_and_quantities(judged_whole: Adjudicated) -> None:
     assert quantities["Q5"]["compared"][0]["interval_percent"] is None
 
 
+def test_a_number_is_compared_under_the_profile_that_it_is_predicted_for(
+    judged_whole: Adjudicated,
+) -> None:
+    quantities = {q["id"]: q for q in judged_whole.study["quantities"]}
+    # All attempts ran under `embedded`: what is predicted for `kind` was neither matched nor missed.
+    assert len(quantities["Q5"]["compared"]) == 3
+    assert quantities["Q7"]["compared"] == []
+    assert (quantities["Q7"]["matched"], quantities["Q7"]["missed"]) == (0, 0)
+
+
 def test_no_interval_without_independent_draws(records: Records, study: Study) -> None:
     """Exact cycles are one sample however often they are repeated, and so is one seed twice."""
     cycles = {"ms_m01_r01": Told(drawn=False), "ms_m02_r01": Told(drawn_as="ms-m02-r02")}

@@ -125,7 +125,11 @@ def nearly_all(totals: Totals) -> int:
 @pytest.mark.parametrize("variant", list(Variant))
 def test_a_healthy_round_sends_what_was_drawn(variant: Variant) -> None:
     planned = plan(variant=variant)
-    peer, (first, second) = drive(fine, planned, rounds=2)
+    # A machine may stand still for a whole round; then nothing was sent, and another is asked.
+    for _ in range(5):
+        peer, (first, second) = drive(fine, planned, rounds=2)
+        if max(first.stalled, second.stalled) < planned.duration / 10:
+            break
     assert peer.connections == 2 * 3, "every round makes new connections"
     for number, totals in enumerate((first, second)):
         assert totals.due >= totals.sent >= 80
