@@ -19,6 +19,7 @@ EMBEDDED: Final = {
     "routing": ("auto", "nft", "forwarder"),
     "no_endpoints": ("reject", "reject-all", "drop"),
     "tools": ("auto", "machine", "own"),
+    "nodes": ("1", "2", "3", "4"),
     "pace": ("none", "real", "delay:TIME,jitter:TIME,pods:TIME-TIME,limit:NUMBER,seed:NUMBER"),
 }
 """How the embedded cluster can be built: key -> allowed values, the default first."""

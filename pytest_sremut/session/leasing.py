@@ -211,7 +211,7 @@ def _opened(
             # A kept one lies where `sremut cluster` finds it by its name.
             directory=named_directory(name) if settings.keep_cluster else None,
             keep=settings.keep_cluster,
-            options=Options(**dict(settings.embedded)),  # type: ignore[arg-type]
+            options=Options.of_text(dict(settings.embedded)),
         )
     from pytest_sremut.cluster.context import ContextBackend
 

@@ -32,6 +32,12 @@ class Options:
     port: int = 0
     pace: str = "none"
 
+    @classmethod
+    def of_text(cls, given: Mapping[str, str]) -> Self:
+        """Options from what a user wrote for each; values that are not allowed were refused."""
+        nodes = int(given.get("nodes", "1"))
+        return cls(**{**given, "nodes": nodes})  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonConfig:

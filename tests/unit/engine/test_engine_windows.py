@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from engine_world import EngineWorld, small_application
 from hypothesis import given
 from hypothesis import strategies as st
+from world import NS
 
+from pytest_sremut.engine.observe import windows
 from pytest_sremut.engine.observe.podclock import PodClock
 from pytest_sremut.engine.observe.windows import TakenWindow, take_window
 from pytest_sremut.engine.steps import deploy
@@ -240,3 +243,50 @@ def test_every_window_of_a_run_says_how_it_was_read(world: EngineWorld) -> None:
         for facts in (own, *fresh.values()):
             assert facts["connections"] == 1
             assert facts["clock"]["ahead"]["least"] <= 0 <= facts["clock"]["ahead"]["most"]
+
+
+def _pending(world: EngineWorld, starts: threading.Event | None) -> Callable[[str, object], None]:
+    """Keeps the load pod from starting until `starts`; for ever without it."""
+
+    def hook(what: str, body: object) -> None:
+        if what != "create Job":
+            return
+        name = next(
+            name
+            for (kind, _, name), pod in world.kube.objects.items()
+            if kind == "Pod" and "sremut.io/window" in (pod["metadata"].get("labels") or {})
+        )
+        phase = world.kube.objects[("Pod", NS, name)]["status"]["phase"]
+        world.kube.change("Pod", NS, name, status__phase="Pending")
+        if starts is not None:
+
+            def start() -> None:
+                starts.wait(10)
+                world.kube.change("Pod", NS, name, status__phase=phase)
+
+            threading.Thread(target=start).start()
+
+    return hook
+
+
+def test_a_load_pod_that_starts_late_is_waited_for(world: EngineWorld) -> None:
+    """A real node may take half a minute to start a pod; that is no part of the window."""
+    starts = threading.Event()
+    driver = world.driver("MS-M01")
+    deploy.deploy(driver._ctx, None, driver._book)
+    world.hooks.append(_pending(world, starts))
+    threading.Timer(0.3, starts.set).start()
+    window = take_window(driver._ctx, "healthy", driver._book, rounds=3)
+    assert window.window.complete
+
+
+def test_a_load_pod_that_never_starts_is_no_window(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "_STARTUP", 0.2)
+    driver = world.driver("MS-M01")
+    deploy.deploy(driver._ctx, None, driver._book)
+    world.hooks.append(_pending(world, None))
+    with pytest.raises(RunStoppedError, match="the load pod is Pending") as caught:
+        take_window(driver._ctx, "healthy", driver._book, rounds=3)
+    assert caught.value.outcome is Outcome.INFRASTRUCTURE_FAILURE

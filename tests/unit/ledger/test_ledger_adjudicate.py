@@ -84,7 +84,7 @@ def test_a_number_is_compared_under_the_profile_that_it_is_predicted_for(
     judged_whole: Adjudicated,
 ) -> None:
     quantities = {q["id"]: q for q in judged_whole.study["quantities"]}
-    # All attempts ran under `embedded`: what is predicted for `kind` was neither matched nor missed.
+    # All ran under `embedded`: what is predicted for `kind` is neither matched nor missed.
     assert len(quantities["Q5"]["compared"]) == 3
     assert quantities["Q7"]["compared"] == []
     assert (quantities["Q7"]["matched"], quantities["Q7"]["missed"]) == (0, 0)

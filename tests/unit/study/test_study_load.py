@@ -308,7 +308,7 @@ O1 = 'O1: {use: "reference:pods-and-deployments"}'
          "no mutant in the faulted state", "control"),
         (PREDICTIONS, "measure: retained_percent, expected: 26,", "measure: latency, expected: 26,",
          "quantities[4].measure", "latency", "retained_percent"),
-        (PREDICTIONS, "tolerance: 14,\n     profile: embedded", "tolerance: 14,\n     profile: quick",
+        (PREDICTIONS, "14,\n     profile: embedded", "14,\n     profile: quick",
          "quantities[4].profile", "quick", "embedded, kind"),
         (PREDICTIONS, "id: F9", "id: F1", "falsification[8].id", "F1 a second time", "once"),
         (PREDICTIONS, "{grader: O4,", "{grader: O9,", "falsification[4].when.grader", "O9",
