@@ -70,6 +70,7 @@ class Workload:
     timeout: float  # of one request
     mix: tuple[WorkloadRequest, ...]
     variant: str = DEFAULT_VARIANT
+    calibration: str = ""  # "none", "wrk2", "always"; empty: what the variant does by itself
 
     @property
     def drain(self) -> float:

@@ -100,6 +100,7 @@ def _workload(source: YamlFile, profile: str, own: Mapping[str, Any]) -> Workloa
         timeout=_seconds(source, places["timeout"]),
         mix=_mix(source, places["mix"], values["mix"]),
         variant=own.get("variant", common.get("variant", DEFAULT_VARIANT)),
+        calibration=own.get("calibration", common.get("calibration", "")),
     )
 
 

@@ -25,6 +25,7 @@ def load_arguments(workload: Workload, *, rounds: int, seed: int) -> list[str]:
         f"--timeout={workload.timeout:g}s",
         f"--seed={seed}",
         *([] if workload.variant == DEFAULT_VARIANT else [f"--variant={workload.variant}"]),
+        *([f"--calibration={workload.calibration}"] if workload.calibration else []),
         f"--mix={json.dumps(mix, separators=(',', ':'))}",
         workload.url,
     ]

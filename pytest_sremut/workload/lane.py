@@ -178,7 +178,7 @@ class Lane:
 
     def _count(self, kind: int, latency: float, now: float, answer: Answer) -> None:
         world, totals = self._world, self._world.totals
-        if now - world.start < world.plan.calibration:
+        if now - world.start < world.plan.forgotten:
             totals.calibrating[self._number % world.plan.threads].append(latency)
         else:
             totals.latencies.append(latency)

@@ -20,7 +20,10 @@ from enum import StrEnum
 
 from pytest_sremut.workload.mix import Kind
 
-__all__ = ["Distribution", "Plan", "Variant"]
+__all__ = ["Calibration", "Distribution", "Plan", "Variant"]
+
+CALIBRATES = 10.0
+"""Seconds after which wrk2 calibrates a thread, and forgets the latencies that it has recorded."""
 
 
 class Variant(StrEnum):
@@ -38,6 +41,14 @@ class Distribution(StrEnum):
     FIXED = "fixed"
 
 
+class Calibration(StrEnum):
+    """Which latencies are left out of a report."""
+
+    NONE = "none"  # none of them
+    WRK2 = "wrk2"  # as wrk2 does: those of the first ten seconds, in a round that lasts so long
+    ALWAYS = "always"  # also those of shorter rounds: a report as of ten seconds, sooner
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The parameters of a round. Times in seconds, `rate` in requests a second."""
@@ -50,7 +61,7 @@ class Plan:
     kinds: tuple[Kind, ...]
     variant: Variant = Variant.DSB
     distribution: Distribution = Distribution.EXP
-    calibrated: bool = False  # leave out the latencies of wrk2's first ten seconds, as it does
+    calibration: Calibration = Calibration.NONE
 
     @property
     def interval(self) -> float:
@@ -78,9 +89,23 @@ class Plan:
         return self.variant is Variant.DRAIN
 
     @property
-    def calibration(self) -> float:
-        """Seconds from the begin whose latencies are left out of the report."""
-        if not self.calibrated:
+    def forgotten(self) -> float:
+        """Seconds from the begin whose latencies are left out of the report.
+
+        wrk2 calibrates once, and a shorter round ends before that: its latencies are all there.
+        """
+        if self.calibration is Calibration.NONE:
             return 0.0
+        if self.calibration is Calibration.WRK2 and self.duration < CALIBRATES:
+            return 0.0
+        return self._calibrates
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether threads have a rate of their own: wrk2 samples it after it has calibrated."""
+        return self.calibration is Calibration.NONE or self.duration > self._calibrates
+
+    @property
+    def _calibrates(self) -> float:
         step = 0.005 if self.variant is Variant.GILTENE else 0.001
-        return 10.0 + self.connections // self.threads * step
+        return CALIBRATES + self.connections // self.threads * step

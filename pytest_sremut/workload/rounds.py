@@ -21,7 +21,7 @@ from types import FrameType
 
 from pytest_sremut.workload.draws import script_seed
 from pytest_sremut.workload.mix import Kind
-from pytest_sremut.workload.plan import Variant
+from pytest_sremut.workload.plan import Calibration, Variant
 from pytest_sremut.workload.settings import TERMINATED, Settings, SettingsError, parse_settings
 
 __all__ = ["command", "environment", "generator_line", "main"]
@@ -39,6 +39,10 @@ def command(settings: Settings) -> list[str]:
     if plan.variant is not Variant.DSB:
         raise SettingsError(
             f"--variant: found {plan.variant.value}; allowed with this wrk2: {Variant.DSB.value}"
+        )
+    if plan.calibration is not Calibration.WRK2:
+        raise SettingsError(
+            f"--calibration: found {plan.calibration.value}; allowed with this wrk2: wrk2"
         )
     return [
         "wrk",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pytest_sremut.workload.mix import Kind, MixError, parse_mix
-from pytest_sremut.workload.plan import Distribution, Plan, Variant
+from pytest_sremut.workload.plan import Calibration, Distribution, Plan, Variant
 from pytest_sremut.workload.units import parse_time
 
 __all__ = ["TERMINATED", "Settings", "SettingsError", "parse_settings"]
@@ -65,9 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--calibration",
-        choices=["none", "wrk2"],
-        help="wrk2: print latencies as it does, which calibrates for its first ten seconds "
-        "(default: what the variant's build does; none with drain)",
+        choices=[item.value for item in Calibration],
+        help="wrk2: forget the latencies of the first ten seconds of a round, as it does; always: "
+        "also in shorter rounds (default: wrk2; none with drain)",
     )
     return parser
 
@@ -94,8 +94,7 @@ def parse_settings(argv: Sequence[str]) -> Settings:
         kinds=kinds,
         variant=variant,
         distribution=_distribution(options.distribution, variant),
-        calibrated=options.calibration == "wrk2"
-        or (options.calibration is None and variant is not Variant.DRAIN),
+        calibration=_calibration(options.calibration, variant),
     )
     return Settings(
         url=options.url,
@@ -126,6 +125,12 @@ def _distribution(text: str | None, variant: Variant) -> Distribution:
     if text == Distribution.EXP.value:
         raise SettingsError("--distribution: found exp; allowed with --variant giltene: fixed")
     return Distribution.FIXED
+
+
+def _calibration(text: str | None, variant: Variant) -> Calibration:
+    if text is not None:
+        return Calibration(text)
+    return Calibration.NONE if variant is Variant.DRAIN else Calibration.WRK2
 
 
 def _between(option: str, value: int, least: int, most: int) -> int:

@@ -43,16 +43,16 @@ def report_lines(plan: Plan, url: str, totals: Totals) -> list[str]:
     latencies = sorted(totals.latencies)
     dsb = plan.variant is Variant.DSB
     lines = [""] if dsb else []
-    lines += _calibration(plan, totals)
+    lines += _calibration(totals)
     if dsb:
         lines += ["", _DASHES[plan.variant], f"Test Results @ {url} "]
     lines.append(f"  Thread Stats   Avg      Stdev     {'99%' if dsb else 'Max'}   +/- Stdev")
     top = 0.99 if dsb else 1.0
-    lines.append("    Latency " + _row(latencies, top, times=True))
-    lines.append("    Req/Sec " + _row(_per_thread(plan, totals), top, times=False))
+    lines.append(_row("Latency", latencies, top, times=True))
+    lines.append(_row("Req/Sec", _per_thread(plan, totals), top, times=False))
     lines.append("  Latency Distribution (HdrHistogram - Recorded Latency)")
     for percent in _PERCENTILES:
-        lines.append(f"{percent:7.3f}%  {format_time(_at(latencies, percent / 100)):>9}")
+        lines.append(f"{percent:7.3f}%{_cell(format_time(_at(latencies, percent / 100)), 10)}")
     lines += ["", *_spectrum(latencies), _DASHES[plan.variant]]
     size, took = format_size(totals.received), format_time(totals.elapsed)
     lines.append(f"  {totals.completed} requests in {took}, {size} read")
@@ -73,7 +73,7 @@ def report_lines(plan: Plan, url: str, totals: Totals) -> list[str]:
     return lines
 
 
-def _calibration(plan: Plan, totals: Totals) -> list[str]:
+def _calibration(totals: Totals) -> list[str]:
     """One line for each thread that calibrated."""
     lines = []
     for latencies in totals.calibrating:
@@ -84,7 +84,7 @@ def _calibration(plan: Plan, totals: Totals) -> list[str]:
                 f"  Thread calibration: mean lat.: {mean:.3f}ms, "
                 f"rate sampling interval: {int(interval)}ms"
             )
-    return lines if plan.calibrated else []
+    return lines
 
 
 def _at(ordered: Sequence[float], quantile: float) -> float:
@@ -94,24 +94,36 @@ def _at(ordered: Sequence[float], quantile: float) -> float:
     return ordered[max(math.ceil(quantile * len(ordered)), 1) - 1]
 
 
-def _row(values: Sequence[float], top: float, *, times: bool) -> str:
+def _row(name: str, values: Sequence[float], top: float, *, times: bool) -> str:
     """Mean, standard deviation, a top quantile and the part within one deviation of the mean."""
     if not values:
         unit, none = ("-nanus", "0.00us") if times else ("-nan", "0.00")
-        return f"{unit:>8}  {unit:>8}  {none:>8}    0.00%"
+        return _columns(name, (unit, unit, none), 0.0)
     mean, spread = statistics.fmean(values), statistics.pstdev(values)
     within = sum(abs(value - mean) <= spread for value in values) / len(values)
     show = format_time if times else format_rate
     cells = (show(mean), show(spread), show(_at(sorted(values), top)))
-    return "  ".join(f"{cell:>8}" for cell in cells) + f"   {100 * within:5.2f}%"
+    return _columns(name, cells, 100 * within)
+
+
+def _columns(name: str, cells: Sequence[str], percent: float) -> str:
+    widths = (8, 10, 9)
+    row = "".join(_cell(cell, width) for cell, width in zip(cells, widths, strict=True))
+    return f"    {name:<10}{row}{percent:8.2f}%"
+
+
+def _cell(text: str, width: int) -> str:
+    """Numbers end two places before the column does, which are their unit's."""
+    pad = 2 - text[-1].isalpha() - text[-2].isalpha()
+    return f"{text:>{width - pad}}{' ' * pad}"
 
 
 def _per_thread(plan: Plan, totals: Totals) -> list[float]:
     """Requests a second of each thread: connection n belongs to thread n modulo threads.
 
-    wrk2 samples it after it has calibrated; where it does nothing else, it has no rate.
+    Empty where it was not sampled.
     """
-    if not totals.completed or plan.calibration >= plan.duration:
+    if not totals.completed or not plan.is_sampled:
         return []
     counts = [0] * plan.threads
     for number, completed in enumerate(totals.per_connection):
@@ -126,7 +138,7 @@ def _spectrum(ordered: Sequence[float]) -> list[str]:
         "",
     ]
     total = len(ordered)
-    for quantile in _SPECTRUM:
+    for quantile in _SPECTRUM if total else (1.0,):
         value = _at(ordered, quantile) * 1000
         count = max(math.ceil(quantile * total), min(total, 1))
         inverse = "inf" if quantile == 1 else f"{1 / (1 - quantile):.2f}"

@@ -21,6 +21,7 @@ from pytest_sremut.embedded import EmbeddedCluster, EmbeddedError, Image, up
 IMAGES = {
     "busybox:1.36": Image(kind="commands"),
     "sremut/demo:1": Image(kind="python", module="pytest_sremut.demo.service"),
+    "sremut/load:1": Image(kind="python", module="pytest_sremut.workload.generator"),
     "pause": Image(kind="pause"),
 }
 FORBIDDEN = ("namespace", "user id", "mount", "loopback")

@@ -183,12 +183,19 @@ class EngineWorld(World):
         """The study of the mutant that consists of two objects."""
         return load_study(ROOT, PINNED)
 
-    def driver(self, mutant: str, *, study: Study | None = None, **more: Any) -> Driver:
+    def driver(
+        self,
+        mutant: str,
+        *,
+        study: Study | None = None,
+        profile: str = "embedded",
+        **more: Any,
+    ) -> Driver:
         """A driver for the first repetition of a mutant, its attempt opened on disk."""
         study = study or self.study()
         run = next(r for r in _runs(study) if r.mutant == mutant)
         protocol = dataclasses.replace(
-            study.profiles["embedded"],
+            study.profiles[profile],
             deploy_timeout=2.0,
             stable_timeout=2.0,
             barrier_timeout=1.0,
@@ -203,7 +210,7 @@ class EngineWorld(World):
                 registration=Registration.EXPLORATORY,
                 session="test",
                 files=file_digests(ROOT, study.frozen),
-                profile="embedded",
+                profile=profile,
                 cluster={"kind": "fake", "kube_system_uid": self.uid},
                 sealed=self.sealed,
             )

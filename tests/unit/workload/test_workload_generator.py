@@ -64,10 +64,14 @@ def program(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("calibration", [(), ("--calibration=none",)])
-def test_rounds_are_driven_and_read_back(url: str, calibration: tuple[str, ...]) -> None:
-    # By default as DeathStarBench's build, which calibrates for ten seconds: counts, no latencies.
-    measured = bool(calibration)
+@pytest.mark.parametrize(
+    ("calibration", "measured"),
+    # A build calibrates at ten seconds: a round that ends before that has its latencies.
+    [((), True), (("--calibration=none",), True), (("--calibration=always",), False)],
+)
+def test_rounds_are_driven_and_read_back(
+    url: str, calibration: tuple[str, ...], measured: bool
+) -> None:
     outcome = RoundOutcome.OK if measured else RoundOutcome.LATENCY_NOT_A_NUMBER
     arguments = (
         *calibration,
@@ -97,6 +101,9 @@ def test_rounds_are_driven_and_read_back(url: str, calibration: tuple[str, ...])
         assert (found.generator, found.seed) == ("sremut-load (embedded generator)", 9)
     assert len({found.delivery for found in rounds}) == 3, "each round draws anew"
     assert sum(found.failures for found in rounds) > 0
+    assert ("Thread calibration" in out) != measured
+    rates = {line.split()[1] for line in out.splitlines() if line.startswith("    Req/Sec")}
+    assert ("-nan" in rates) == (calibration != ("--calibration=none",)), "wrk2 samples it later"
     lines = out.splitlines()
     assert "wrk2" not in out, "it is no wrk2 and says so"
     assert lines[:5] == [
@@ -109,6 +116,29 @@ def test_rounds_are_driven_and_read_back(url: str, calibration: tuple[str, ...])
     summary = next(n for n, line in enumerate(lines) if " requests in " in line)
     assert lines[summary - 1] == "-" * 71, "some readers want a dashed line just before"
     assert lines[-1].startswith("Transfer/sec: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "forgotten", "sampled"),
+    [
+        (["-d10s"], 10.001, False),  # the published rounds
+        (["-d9.9s"], 0.0, False),  # what wrk2 prints of a round that ends before it calibrates
+        (["-d2s"], 0.0, False),
+        (["-d30s"], 10.001, True),
+        (["-d10s", "--variant=giltene"], 10.005, False),
+        (["-d10s", "--variant=drain"], 0.0, True),
+        (["-d10s", "--variant=drain", "--calibration=wrk2"], 10.001, False),
+        (["-d10s", "--calibration=none"], 0.0, True),
+        (["-d2s", "--calibration=wrk2"], 0.0, False),
+        (["-d2s", "--calibration=always"], 10.001, False),
+    ],
+)
+def test_which_latencies_are_forgotten(
+    arguments: list[str], forgotten: float, sampled: bool
+) -> None:
+    plan = parse_settings(["-t3", "-c3", "-R100", *arguments, "http://f:8080"]).plan
+    assert plan.forgotten == pytest.approx(forgotten)
+    assert plan.is_sampled is sampled
 
 
 def test_the_same_seed_draws_the_same_and_another_does_not(url: str) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
+
 from pytest_sremut.study.model import Workload, WorkloadRequest
 from pytest_sremut.workload.job import load_arguments, load_job
 from pytest_sremut.workload.mix import Kind
+from pytest_sremut.workload.plan import Calibration
 from pytest_sremut.workload.settings import parse_settings
 
 WORKLOAD = Workload(
@@ -50,6 +55,19 @@ def test_the_job_runs_once_and_keeps_its_log() -> None:
     assert container["image"] == "sremut/load:1"
     assert container["args"] == load_arguments(WORKLOAD, rounds=12, seed=77)
     assert all(isinstance(word, str) for word in container["args"])
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [("", Calibration.WRK2), ("none", Calibration.NONE), ("always", Calibration.ALWAYS)],
+)
+def test_what_a_study_says_of_calibration_reaches_the_generator(
+    said: str, found: Calibration
+) -> None:
+    workload = dataclasses.replace(WORKLOAD, calibration=said)
+    arguments = load_arguments(workload, rounds=12, seed=77)
+    assert any(word.startswith("--calibration") for word in arguments) is bool(said)
+    assert parse_settings(arguments).plan.calibration is found
 
 
 def test_the_generator_understands_the_jobs_arguments() -> None:

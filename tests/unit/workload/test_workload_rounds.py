@@ -52,6 +52,11 @@ def test_only_the_build_of_the_image_can_be_asked_for() -> None:
         SettingsError, match="--variant: found giltene; allowed with this wrk2: dsb"
     ):
         command(parse_settings([*ARGUMENTS[:-1], "--variant=giltene", ARGUMENTS[-1]]))
+    for other in ("none", "always"):
+        with pytest.raises(
+            SettingsError, match=f"--calibration: found {other}; allowed with this wrk2: wrk2"
+        ):
+            command(parse_settings([*ARGUMENTS[:-1], f"--calibration={other}", ARGUMENTS[-1]]))
     fixed = command(parse_settings([*ARGUMENTS[:-1], "--distribution=fixed", ARGUMENTS[-1]]))
     assert fixed[:3] == ["wrk", "-D", "fixed"]
 
