@@ -1,7 +1,8 @@
 """What error rate and retained volume a run's load window scatters by, from the load alone.
 
     python benchmarks/load_scatter.py [--runs 2000] [--seed 1] [--profile embedded|kind|all]
-    python benchmarks/load_scatter.py --rounds-of embedded     # other lengths of a round
+    python benchmarks/load_scatter.py --rounds-of embedded|kind    # other lengths of a round
+    python benchmarks/load_scatter.py --evidence DIR           # with the seeds of recorded runs
     python benchmarks/load_scatter.py --published              # why 9 %, not 27 %
 
 A simulation: pure, seeded, no network, no clock. It takes the generator's own due times and kinds
@@ -27,11 +28,13 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 from pytest_sremut.embedded.proxy.limit import Limit
 from pytest_sremut.workload.draws import Draws, stream, window_seed
@@ -138,15 +141,18 @@ def real_window(planned: Plan, seed: int, stall: float | None, answer: float) ->
 # -- MS-M02 where a node limits what it tells -------------------------------------------------
 
 CONNECT_TIMEOUT = 3.0  # the demo's, of one connect
-PAUSES = {Variant.DRAIN: 0.05, Variant.DSB: 1.0}  # between two rounds, as the profiles have it
+PAUSES = {"embedded": 0.05, "kind": 1.0}  # between two rounds, as the profiles have it
 SYNS = {"linear": (0.0, 1.0, 2.0), "doubling": (0.0, 1.0)}  # within the connect's time
 
 
 class Limited:
     """A window under MS-M02: events in time, one bucket for the one pod that connects."""
 
-    def __init__(self, planned: Plan, seed: int, *, answer: float, syns: Sequence[float]) -> None:
+    def __init__(
+        self, planned: Plan, seed: int, *, answer: float, syns: Sequence[float], pause: float
+    ) -> None:
         self._planned, self._seed, self._answer, self._syns = planned, seed, answer, syns
+        self._pause = pause
         self._limit = Limit()
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._number = 0
@@ -163,11 +169,13 @@ class Limited:
             for lane in range(self._planned.connections):
                 pace = Drawn(begin, source(number, lane))
                 self._next(pace, draws.kinds(lane), begin, end)
-            # What was sent goes on connecting after its round, and takes its part of the limit.
-            while self._events and (self._open or self._events[0][0] < end):
+            # wrk2 closes its connections at the end. What the application connects to by then it
+            # goes on to connect to, beside the next round, and takes its part of the limit.
+            draining = self._planned.drains
+            while self._events and ((draining and self._open) or self._events[0][0] < end):
                 now, _, event = heapq.heappop(self._events)
                 event(now)
-            begin = max(end, self._last) + PAUSES[self._planned.variant]
+            begin = max(end, self._last) + self._pause
         return self.total
 
     def _at(self, when: float, event: Callable[[float], None]) -> None:
@@ -175,7 +183,7 @@ class Limited:
         heapq.heappush(self._events, (when, self._number, event))
 
     def _next(self, pace: Drawn, kinds: Iterator[int], free: float, end: float) -> None:
-        if pace.due >= end or (self._planned.drains and max(free, pace.due) >= end):
+        if max(free, pace.due) >= end:
             self._open -= 1
             self._last = max(self._last, free if self._planned.drains else end)
             return
@@ -205,17 +213,14 @@ class Limited:
 
 
 def limited_window(
-    planned: Plan, seed: int, *, answer: float, real: bool, syns: Sequence[float]
+    planned: Plan, seed: int, *, answer: float, real: bool, syns: Sequence[float], pause: float
 ) -> Counts:
     """A window of ten rounds under MS-M02. `real`: with the gaps of real wrk2."""
+    simulated = Limited(planned, seed, answer=answer, syns=syns, pause=pause)
     if real:
         gaps = c_gaps(planned)
-        return Limited(planned, seed, answer=answer, syns=syns).run(
-            lambda _number, lane: iter(gaps[lane])
-        )
-    return Limited(planned, seed, answer=answer, syns=syns).run(
-        lambda number, lane: Draws(planned, seed, number).gaps(lane)
-    )
+        return simulated.run(lambda _number, lane: iter(gaps[lane]))
+    return simulated.run(lambda number, lane: Draws(planned, seed, number).gaps(lane))
 
 
 Window = Callable[[Plan, int, float | None, float], Counts]
@@ -239,6 +244,7 @@ def quantities(
     answer: float,
     take: Window,
     syns: Sequence[float] = (),
+    pause: float = 0.0,
 ) -> dict[str, list[float]]:
     """Error rate, retained percent and failures of each simulated run."""
     found: dict[str, list[float]] = {"error_rate_percent": [], "retained_percent": []}
@@ -249,7 +255,9 @@ def quantities(
         healthy = take(planned, seed["healthy"], None, answer)
         if mutant == "MS-M02" and syns:
             real = take is real_window
-            seen = limited_window(planned, seed["faulted"], answer=answer, real=real, syns=syns)
+            seen = limited_window(
+                planned, seed["faulted"], answer=answer, real=real, syns=syns, pause=pause
+            )
         else:
             seen = take(planned, seed["faulted"], STALLS[mutant], answer)
         rate = 100 * seen.failures / seen.requests if seen.requests else math.nan
@@ -281,28 +289,87 @@ def print_profile(
     )
     for mutant in STALLS:
         found = quantities(
-            planned, mutant, runs=runs, base=base, answer=answer, take=take, syns=syns
+            planned,
+            mutant,
+            runs=runs,
+            base=base,
+            answer=answer,
+            take=take,
+            syns=syns,
+            pause=PAUSES[name],
         )
         for quantity, values in found.items():
             print(f"  {mutant:8} {quantity:20} {described(values)}")
 
 
-def print_rounds(*, runs: int, base: int, answer: float) -> None:
+LENGTHS = {
+    "embedded": (0.5, 0.75, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0),
+    "kind": (2.0, 3.0, 10.0),
+}
+
+
+def print_rounds(
+    profile: str, *, runs: int, base: int, answer: float, syns: Sequence[float]
+) -> None:
     """What MS-M02 shows in rounds of other lengths that end as wrk2's do, at their duration."""
-    rate = PROFILES["embedded"].rate
+    rate, pause = PROFILES[profile].rate, PAUSES[profile]
+    take = real_window if profile == "kind" else window
     print(f"\nMS-M02, {rate:g}/s, ten rounds: a window without one failure passes MS-I4")
-    for duration in (0.5, 0.75, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0):
-        planned = replace(PROFILES["embedded"], duration=duration, variant=Variant.DSB)
-        found = quantities(planned, "MS-M02", runs=runs, base=base, answer=answer, take=window)
+    for duration in LENGTHS[profile]:
+        planned = replace(PROFILES[profile], duration=duration, variant=Variant.DSB)
+        shared = {"runs": runs, "base": base, "answer": answer}
+        found = quantities(planned, "MS-M02", **shared, take=take, syns=syns, pause=pause)
         none = sum(failures == 0 for failures in found["failures"])
-        one = quantities(planned, "MS-M01", runs=runs, base=base, answer=answer, take=window)
+        one = quantities(planned, "MS-M01", **shared, take=take)
         print(
-            f"  {duration:5.2f} s: window {ROUNDS * (duration + 0.05):5.1f} s; "
+            f"  {duration:5.2f} s: window {ROUNDS * (duration + pause):5.1f} s; "
             f"{none} of {runs} without a failure, least {min(found['failures']):.0f}"
         )
         for quantity in ("error_rate_percent", "retained_percent", "failures", "requests"):
             print(f"           M02 {quantity:20} {described(found[quantity])}")
         print(f"           M01 error_rate_percent   {described(one['error_rate_percent'])}")
+
+
+# -- recorded runs, with their own seeds ------------------------------------------------------
+
+
+def print_evidence(directory: Path, *, answer: float, syns: Sequence[float]) -> int:
+    """MS-M02 of an evidence directory: what was counted, and what its own draws simulate."""
+    shown = 0
+    for file in sorted(directory.rglob("record.json")):
+        record = json.loads(file.read_bytes())
+        profile = record["profile"]
+        if (record["mutant"], record["outcome"]) != ("MS-M02", "COMPLETE"):
+            continue
+        if profile not in PROFILES:
+            continue
+        shown += 1
+        loads = {
+            state: json.loads((file.parent / "states" / f"{state}.json").read_bytes())["workload"]
+            for state in ("healthy", "faulted")
+        }
+        seeds = {state: load["facts"]["seed"] for state, load in loads.items()}
+        healthy = window(PROFILES[profile], seeds["healthy"], None, answer)
+        seen = limited_window(
+            PROFILES[profile],
+            seeds["faulted"],
+            answer=answer,
+            real=False,
+            syns=syns,
+            pause=PAUSES[profile],
+        )
+        counted = [
+            Counts(requests=load["requests"], failures=load["failures"])
+            for load in (loads["faulted"], loads["healthy"])
+        ]
+        for what, (faulted, well) in {"counted": counted, "simulated": (seen, healthy)}.items():
+            print(
+                f"  {record['run']} {profile:8} {what:9} {faulted.requests:5} requests, "
+                f"{faulted.failures:4} failures, error rate "
+                f"{100 * faulted.failures / faulted.requests:5.2f} %, retained "
+                f"{100 * faulted.successes / well.successes:5.2f} %"
+            )
+    return shown
 
 
 # -- why the published application retained 9 % ----------------------------------------------
@@ -397,7 +464,8 @@ def main() -> None:
     parser.add_argument("--profile", choices=[*PROFILES, "all"], default="all")
     parser.add_argument("--duration", type=float, help="seconds of one embedded round")
     parser.add_argument("--rate", type=float, help="requests a second, embedded")
-    parser.add_argument("--rounds-of", choices=["embedded"])
+    parser.add_argument("--rounds-of", choices=[*LENGTHS])
+    parser.add_argument("--evidence", type=Path, help="of sessions on the embedded cluster")
     parser.add_argument("--published", action="store_true")
     parser.add_argument("--unlimited", action="store_true", help="a node that always tells")
     parser.add_argument("--syn", choices=SYNS, default="linear")
@@ -405,8 +473,13 @@ def main() -> None:
     shared = {"runs": options.runs, "base": options.seed, "answer": options.answer}
     if options.rate:
         PROFILES["embedded"] = replace(PROFILES["embedded"], rate=options.rate)
+    syns = () if options.unlimited else SYNS[options.syn]
     if options.rounds_of:
-        print_rounds(**shared)
+        print_rounds(options.rounds_of, **shared, syns=syns)
+        return
+    if options.evidence:
+        if not print_evidence(options.evidence, answer=options.answer, syns=SYNS[options.syn]):
+            parser.error(f"--evidence: found no complete run of MS-M02 in {options.evidence}")
         return
     if options.published:
         print_published(**shared)
@@ -416,7 +489,6 @@ def main() -> None:
         profiles["embedded"] = replace(profiles["embedded"], duration=options.duration)
     for name, planned in profiles.items():
         if options.profile in (name, "all"):
-            syns = () if options.unlimited else SYNS[options.syn]
             print_profile(name, planned, **shared, syns=syns)
 
 
