@@ -189,10 +189,21 @@ class World:
             elapsed=time.monotonic() - begin,
         )
 
-    def run_all(self, namespace: str, pod: str, commands: list[str]) -> list[Ran]:
-        """Run several commands side by side."""
-        with ThreadPoolExecutor(max_workers=max(1, min(6, len(commands)))) as pool:
-            return list(pool.map(lambda command: self.run(namespace, pod, command), commands))
+    def run_all(
+        self, namespace: str, pod: str, commands: list[str], *, in_turn: set[int]
+    ) -> list[Ran]:
+        """Run several commands: those at the places `in_turn` one after another, and beside them
+        each of the others."""
+        found: dict[int, Ran] = {}
+
+        def run(places: list[int]) -> None:
+            for place in places:
+                found[place] = self.run(namespace, pod, commands[place])
+
+        parts = [sorted(in_turn), *([n] for n in range(len(commands)) if n not in in_turn)]
+        with ThreadPoolExecutor(max_workers=max(1, min(6, len(parts)))) as pool:
+            list(pool.map(run, parts))
+        return [found[place] for place in range(len(commands))]
 
     def watch(self, path: str) -> Watching:
         """Follow a watch in the background; returns when it is open."""
