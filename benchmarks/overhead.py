@@ -4,8 +4,9 @@
         --sremut-profile=kind --sremut-embedded=pace=real
     python benchmarks/overhead.py .sremut/evidence/LATEST
 
-Reads the records of an evidence directory: `waiting` is what the protocol itself waits for (settling,
-windows, deadlines that have to expire), the rest is everything else, the cluster's own work too.
+Reads the records of an evidence directory: `waiting` is what the protocol itself waits for
+(settling, windows, deadlines that have to expire), the rest is everything else, the cluster's own
+work too.
 Prints one JSON document a complete attempt; all times in seconds.
 """
 
