@@ -16,7 +16,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import metadata
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,18 +28,16 @@ __all__ = [
     "CodeFile",
     "as_digests",
     "code_of",
+    "file_code",
     "grader_modules",
     "imported_names",
     "names_bound",
-    "plugin_code",
     "with_parents",
 ]
 
 PYTHON_USE: Final = re.compile(r"python:(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 """`use` of a grader that is a class of anybody's."""
 
-_HOOK: Final = "pytest_sremut_"
-_ENTRY_POINTS: Final = "pytest11"
 _OURS: Final = "pytest_sremut"
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _LIMIT: Final = 5_000  # modules
@@ -79,45 +76,14 @@ def code_of(modules: Iterable[str], root: Path) -> dict[str, CodeFile]:
     return _followed(begun, tree, packages)
 
 
-def plugin_code(root: Path, study: Study) -> dict[str, CodeFile]:
-    """Plugins that implement hooks of ours, with what they import; a `conftest.py` by its path.
-
-    Looked at are the `conftest.py` from the root to the study, and installed plugins of pytest.
-    """
+def file_code(path: Path, root: Path) -> dict[str, CodeFile]:
+    """A file that is no module of anybody's (a `conftest.py`), by its path, and what it imports."""
     tree = root.resolve()
-    found: dict[str, CodeFile] = {}
-    folder = tree
-    for part in ("", *study.file.parent.parts):
-        folder = folder / part
-        path = folder / "conftest.py"
-        if path.is_file():
-            found |= _plugin_at(path, tree)
-    for entry in sorted(metadata.entry_points(group=_ENTRY_POINTS), key=lambda one: one.name):
-        if entry.module.partition(".")[0] == _OURS:
-            continue
-        packages = {entry.module.partition(".")[0]}
-        code = _followed([entry.module], tree, packages)
-        if any(_brings_hooks(one) for one in code.values()):
-            found |= code
-    return found
-
-
-def _plugin_at(path: Path, tree: Path) -> dict[str, CodeFile]:
-    name = path.relative_to(tree).as_posix()
+    name = path.relative_to(root).as_posix()
     own = _file(name, path)
     if own is None:
         return {}
-    below = _followed(_imports_of(own, package=""), tree, set())
-    every = {name: own, **below}
-    return every if any(_brings_hooks(one) for one in every.values()) else {}
-
-
-def _brings_hooks(code: CodeFile) -> bool:
-    """Whether it defines a hook of ours, under whatever name it says so by."""
-    try:
-        return _HOOK in code.path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
+    return {name: own, **_followed(_imports_of(own, package=""), tree, set())}
 
 
 def _followed(modules: Iterable[str], tree: Path, packages: set[str]) -> dict[str, CodeFile]:

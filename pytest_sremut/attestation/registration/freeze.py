@@ -25,6 +25,11 @@ from pytest_sremut.attestation.errors import (
     UncommittedChangesError,
 )
 from pytest_sremut.attestation.registration.checkout import Checkout, open_checkout
+from pytest_sremut.attestation.registration.code import (
+    digest_of_role,
+    frozen_code,
+    in_project,
+)
 from pytest_sremut.attestation.registration.manifest import (
     DIRECTORY,
     MANIFEST,
@@ -101,14 +106,16 @@ def freeze(
         role: FrozenFile(path=path, sha256=digest_of(root, path))
         for role, path in study.frozen.items()
     }
+    code = frozen_code(root, study)
     revision = len(revisions(root, study.id)) + 1
     manifest = Manifest(
         study=study.id,
         revision=revision,
         created=rfc3339(now()),
         product=__version__,
-        files=files,
+        files={**files, **code},
         previous=_manifest_digest(root, study.id, revision - 1) if revision > 1 else None,
+        has_code=True,
     )
     data = manifest.dump()
     token, stamp = make_stamp(
@@ -117,6 +124,8 @@ def freeze(
     for file in files.values():
         if digest_of(root, file.path) != file.sha256:
             raise FrozenFileError(f"{file.path}: changed while it was being stamped")
+    if frozen_code(root, study) != code:
+        raise FrozenFileError("a grader or a plugin changed while it was being stamped")
     directory = revision_directory(root, study.id, revision)
     written = {MANIFEST: data, **stamp}
     with _new_directory(directory, written, root):
@@ -167,12 +176,12 @@ def freeze_tree(
     manifest = parse_manifest(manifest_bytes)
     predictions = verify_stamp(directory, PREDICTIONS, manifest_bytes, trust, root=root)
     checkout = open_checkout(root)
-    frozen = [str(file.path) for file in manifest.files.values()]
+    frozen = in_project(manifest)
     commit = _clean_commit(
         checkout, [*paths, *frozen, str(directory.relative_to(root)), str(TRUST_FILE)]
     )
-    for file in manifest.files.values():
-        if digest_of(root, file.path) != file.sha256:
+    for role, file in manifest.files.items():
+        if digest_of_role(root, role, file) != file.sha256:
             raise FrozenFileError(f"{file.path}: not the bytes that were registered")
     data = TreeStatement(
         study=study.id,
@@ -207,6 +216,7 @@ def _manifest_digest(root: Path, study: str, revision: int) -> str:
 def _clean_commit(checkout: Checkout, paths: Sequence[str]) -> str:
     commit = checkout.head()
     changed = checkout.changed_since(commit, paths)
+    changed += tuple(one for one in checkout.altered(commit, paths) if one not in changed)
     if changed:
         raise UncommittedChangesError(
             f"{len(changed)} frozen or product files are not as in commit {commit[:12]}",
