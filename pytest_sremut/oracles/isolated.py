@@ -31,6 +31,7 @@ from pytest_sremut.oracles.warm import (
     WarmWorker,
     WorkerLostError,
     allowed_environment,
+    walls_for,
 )
 
 __all__ = ["ENVIRONMENT", "InProcess", "Isolated"]
@@ -135,7 +136,7 @@ class _Beside:
                 {
                     "path": [*path, str(self._root)],
                     "root": str(self._root),
-                    "closed": [str(one.resolve()) for one in self._closed],
+                    **walls_for(self._closed),
                 },
             )
         return self._worker

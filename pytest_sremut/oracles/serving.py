@@ -103,7 +103,7 @@ class _Server:
             kind = str(message.get("type"))
             if kind == "hello":
                 # Before anything else is imported: no graded module sees the time without them.
-                self._walls = Walls.put_up(message.get("closed", ()))
+                self._walls = Walls.put_up(message.get("closed", ()), message.get("opened", ()))
                 told = {"pid": os.getpid(), "walls": self._walls.facts(), **warm_up(message)}
                 framing.send(self._out, {"type": "ready", **told})
             elif kind in self._tasks:

@@ -13,7 +13,7 @@ own user. Standard library only, except for the system calls.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -45,13 +45,19 @@ class Walls:
     why: str = "nothing was to be closed"
 
     @classmethod
-    def put_up(cls, directories: Sequence[str]) -> Walls:
-        """Close the directories to this process and to all that it starts.
+    def put_up(cls, closed: Sequence[str], opened: Sequence[str] = ()) -> Walls:
+        """Close directories to this process and to all that it starts.
 
         Tried in a child first: a process that came half the way would be of no use.
+
+        Args:
+            closed: What nobody may write to.
+            opened: What stays as it is though it lies below one of them, such as the directory for
+                temporary files. What is closed below it is closed.
         """
-        if not directories:
+        if not closed:
             return cls()
+        directories = {**dict.fromkeys(opened, False), **dict.fromkeys(closed, True)}
         reasons = []
         for by in ("capabilities", "user namespace") if os.geteuid() == 0 else ("user namespace",):
             number = _tried(lambda way=by: _close(way, directories))  # type: ignore[misc]
@@ -73,17 +79,17 @@ class Walls:
             _enter(syscalls.CLONE_NEWUSER)
 
 
-def _close(by: str, directories: Sequence[str]) -> None:
+def _close(by: str, directories: Mapping[str, bool]) -> None:
+    """Directory -> whether it is closed; a deeper one decides for itself. Raises OSError."""
     here = Path.cwd()
     if by == "capabilities":
         syscalls.unshare(syscalls.CLONE_NEWNS)
     else:
         _enter(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
     syscalls.mount("none", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
-    for directory in directories:
+    for directory, is_closed in sorted(directories.items()):  # what contains it comes first
         syscalls.mount(directory, directory, flags=syscalls.MS_BIND | syscalls.MS_REC)
-    for directory in directories:
-        syscalls.set_read_only(directory, True)
+        syscalls.set_read_only(directory, is_closed)
     os.chdir(here)  # the path leads to the same directory, now through what was mounted
     if by == "capabilities":
         syscalls.keep_capabilities(_WORKER)

@@ -15,14 +15,14 @@ import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
 from pytest_sremut.errors import HarnessError
 from pytest_sremut.oracles import framing
 
-__all__ = ["ENVIRONMENT", "WarmWorker", "WorkerLostError", "allowed_environment"]
+__all__ = ["ENVIRONMENT", "WarmWorker", "WorkerLostError", "allowed_environment", "walls_for"]
 
 ENVIRONMENT: Final = (
     "HOME",
@@ -47,6 +47,17 @@ _STOP: Final = 2.0
 
 class WorkerLostError(HarnessError):
     """The worker died, or something else spoke in its place, while a task's process was running."""
+
+
+def walls_for(closed: Iterable[Path]) -> dict[str, list[str]]:
+    """What a `hello` says of directories: closed ones that are there, and what stays open in them.
+
+    Open stays the directory for temporary files, where it lies below a closed one.
+    """
+    paths = sorted({str(one.resolve()) for one in closed})
+    temporary = Path(tempfile.gettempdir()).resolve()
+    inside = any(temporary.is_relative_to(path) and str(temporary) != path for path in paths)
+    return {"closed": paths, "opened": [str(temporary)] if inside else []}
 
 
 def allowed_environment() -> dict[str, str]:

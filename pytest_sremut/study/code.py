@@ -10,13 +10,12 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
-import importlib.machinery
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,30 +62,57 @@ def grader_modules(study: Study) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def code_of(modules: Iterable[str], root: Path) -> dict[str, CodeFile]:
+def code_of(
+    modules: Iterable[str], root: Path, *, beside: Iterable[Path] = ()
+) -> dict[str, CodeFile]:
     """Modules and what they import from the project or from their own package, by name.
 
     Args:
         modules: Where to begin; those that cannot be found are left out.
         root: The project's root.
+        beside: Directories that are looked through where Python does not find a module.
     """
-    tree = root.resolve()
     begun = list(modules)
     packages = {name.partition(".")[0] for name in begun}
-    return _followed(begun, tree, packages)
+    return _followed(begun, _Search(root.resolve(), tuple(map(str, beside))), packages)
 
 
-def file_code(path: Path, root: Path) -> dict[str, CodeFile]:
+def file_code(path: Path, root: Path, *, beside: Iterable[Path] = ()) -> dict[str, CodeFile]:
     """A file that is no module of anybody's (a `conftest.py`), by its path, and what it imports."""
-    tree = root.resolve()
     name = path.relative_to(root).as_posix()
     own = _file(name, path)
     if own is None:
         return {}
-    return {name: own, **_followed(_imports_of(own, package=""), tree, set())}
+    search = _Search(root.resolve(), tuple(map(str, beside)))
+    return {name: own, **_followed(_imports_of(own, package=""), search, set())}
 
 
-def _followed(modules: Iterable[str], tree: Path, packages: set[str]) -> dict[str, CodeFile]:
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Where modules are looked for besides Python's own path."""
+
+    tree: Path  # the project, resolved
+    beside: tuple[str, ...]
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file belongs to the project."""
+        return path.is_relative_to(self.tree) and not _INSTALLED & set(path.parts)
+
+    def spec(self, module: str) -> ModuleSpec | None:
+        """Where an import would find the module; its packages are not imported."""
+        search: list[str] | None = None
+        spec: ModuleSpec | None = None
+        for part in with_parents(module):
+            spec = _found(part, search)
+            if spec is None and search is None:
+                spec = PathFinder.find_spec(part, [str(self.tree), *self.beside])
+            if spec is None:
+                return None
+            search = list(spec.submodule_search_locations or ())
+        return spec
+
+
+def _followed(modules: Iterable[str], search: _Search, packages: set[str]) -> dict[str, CodeFile]:
     waiting = [part for module in modules for part in with_parents(module)]
     seen: set[str] = set()
     found: dict[str, CodeFile] = {}
@@ -98,9 +124,9 @@ def _followed(modules: Iterable[str], tree: Path, packages: set[str]) -> dict[st
         top = module.partition(".")[0]
         if top == _OURS or top in sys.stdlib_module_names:
             continue
-        spec = _spec(module, tree)
+        spec = search.spec(module)
         code = None if spec is None else _file(module, Path(spec.origin or ""))
-        if code is None or not (top in packages or _in_project(code.path, tree)):
+        if code is None or not (top in packages or search.holds(code.path)):
             continue
         found[module] = code
         is_package = spec is not None and spec.submodule_search_locations is not None
@@ -108,24 +134,6 @@ def _followed(modules: Iterable[str], tree: Path, packages: set[str]) -> dict[st
         for name in _imports_of(code, package=package):
             waiting += with_parents(name)
     return dict(sorted(found.items()))
-
-
-def _in_project(path: Path, tree: Path) -> bool:
-    return path.is_relative_to(tree) and not _INSTALLED & set(path.parts)
-
-
-def _spec(module: str, tree: Path) -> ModuleSpec | None:
-    """Where an import would find the module; its packages are not imported."""
-    search: list[str] | None = None
-    spec: ModuleSpec | None = None
-    for part in with_parents(module):
-        spec = _found(part, search)
-        if spec is None and search is None:
-            spec = _path_spec(part, [str(tree)])
-        if spec is None:
-            return None
-        search = list(spec.submodule_search_locations or ())
-    return spec
 
 
 def _found(name: str, search: list[str] | None) -> ModuleSpec | None:
@@ -139,10 +147,6 @@ def _found(name: str, search: list[str] | None) -> ModuleSpec | None:
         if spec is not None:
             return spec
     return None
-
-
-def _path_spec(name: str, search: list[str]) -> ModuleSpec | None:
-    return importlib.machinery.PathFinder.find_spec(name, search)
 
 
 def _file(module: str, path: Path) -> CodeFile | None:

@@ -18,7 +18,15 @@ from pytest_sremut.attestation.registration.manifest import FrozenFile, Manifest
 from pytest_sremut.study.code import CodeFile, code_of, file_code, grader_modules
 from pytest_sremut.study.model import Study
 
-__all__ = ["ROLE", "code_roles", "digest_of_role", "frozen_code", "in_project", "is_outside"]
+__all__ = [
+    "ROLE",
+    "code_roles",
+    "digest_of_role",
+    "frozen_code",
+    "in_project",
+    "is_outside",
+    "lacking_graders",
+]
 
 ROLE = "code:"
 """What the role of a module begins with; its name follows."""
@@ -33,16 +41,25 @@ _MOST_FILES = 2_000  # of a plugin's package
 def frozen_code(root: Path, study: Study) -> dict[str, FrozenFile]:
     """The code that decides in the study as it lies there now, by role.
 
-    A module that cannot be found has no role: whoever runs the study is told.
+    Modules beside a `conftest.py` are found, as pytest finds them. One that cannot be found has no
+    role: whoever runs or registers the study is told.
     """
-    found = code_of(grader_modules(study), root)
-    for path in _conftests(root, study):
-        code = file_code(path, root)
+    conftests = list(_conftests(root, study))
+    beside = [path.parent for path in conftests]
+    found = code_of(grader_modules(study), root, beside=beside)
+    for path in conftests:
+        code = file_code(path, root, beside=beside)
         if any(_brings_hooks(one.path) for one in code.values()):
             found |= code
     for module in _installed_plugins(tuple(sys.path)):
         found |= code_of([module], root)
     return {f"{ROLE}{name}": _frozen(root, one) for name, one in sorted(found.items())}
+
+
+def lacking_graders(root: Path, study: Study) -> tuple[str, ...]:
+    """The modules of graders that cannot be found, sorted."""
+    found = frozen_code(root, study)
+    return tuple(name for name in grader_modules(study) if f"{ROLE}{name}" not in found)
 
 
 def digest_of_role(root: Path, role: str, file: FrozenFile) -> str:

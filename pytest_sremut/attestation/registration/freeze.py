@@ -29,6 +29,7 @@ from pytest_sremut.attestation.registration.code import (
     digest_of_role,
     frozen_code,
     in_project,
+    lacking_graders,
 )
 from pytest_sremut.attestation.registration.manifest import (
     DIRECTORY,
@@ -94,7 +95,7 @@ def freeze(
     """Register a study: its next revision, stamped by `authority`.
 
     Raises:
-        MisuseError: The study predicts nothing.
+        MisuseError: The study predicts nothing, or a grader's module cannot be found.
         FrozenFileError: A file is missing, or changed while it was being stamped.
         VerificationError: No reply, or one that does not verify.
         InputError: The trust file is not what it must be.
@@ -107,6 +108,11 @@ def freeze(
         for role, path in study.frozen.items()
     }
     code = frozen_code(root, study)
+    if lacking := lacking_graders(root, study):
+        raise MisuseError(
+            f"{study.file}: the graders' modules {', '.join(lacking)} cannot be found: name the "
+            "directory that they lie in with PYTHONPATH"
+        )
     revision = len(revisions(root, study.id)) + 1
     manifest = Manifest(
         study=study.id,

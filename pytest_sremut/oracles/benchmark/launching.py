@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_sremut.oracles.benchmark.layout import Layout
-from pytest_sremut.oracles.warm import WarmWorker, allowed_environment
+from pytest_sremut.oracles.warm import WarmWorker, allowed_environment, walls_for
 from pytest_sremut.study.names import Imports, Instrument
 
 __all__ = ["Launcher"]
@@ -69,7 +69,7 @@ class Launcher:
                 "layout": layout.to_json(),
                 "light": list(layout.light) if imports == Imports.LIGHT else [],
                 "modules": sorted(modules),
-                "closed": [str(one.resolve()) for one in self.closed],
+                **walls_for(self.closed),
             },
             directory=self.scratch,
             start=_START[imports],

@@ -160,7 +160,7 @@ class WritesHome(Grader):
     def grade(self):
         refused = []
         for name in ("litter.txt", "rogue.py", "__pycache__/rogue.cpython-311.pyc"):
-            path = Path(__file__).with_name(name)
+            path = Path(__file__).parent / name
             try:
                 path.parent.mkdir(exist_ok=True)
                 path.open("ab").close()
