@@ -106,7 +106,7 @@ def _enter(flags: int) -> None:
         ("uid_map", f"{user} {user} 1"),
         ("gid_map", f"{group} {group} 1"),
     ):
-        Path("/proc/self", name).write_text(text, encoding="ascii")
+        Path("/proc/self", name).write_bytes(text.encode())
 
 
 def _tried(attempt: Callable[[], None]) -> int:
