@@ -18,7 +18,7 @@ from pytest_sremut.oracles.reference.all_of import AllOf
 from pytest_sremut.oracles.reference.pods_and_deployments import PodsAndDeployments
 from pytest_sremut.oracles.reference.service_endpoints import ServiceEndpoints
 from pytest_sremut.oracles.request import OracleNode
-from pytest_sremut.study.code import PYTHON_USE, as_digests, code_of, names_bound
+from pytest_sremut.study.code import PYTHON_USE, as_digests, code_of, module_file, names_bound
 from pytest_sremut.study.names import ALL_OF, ReferenceOracle
 
 __all__ = ["ALLOWED", "build", "digests", "is_foreign", "known", "resolve"]
@@ -110,7 +110,7 @@ def _needs_parts(node: OracleNode) -> None:
 
 def _here(use: str, module: str, name: str, root: Path) -> None:
     """Whether there is such a module, and whether its source can bind such a name."""
-    found = code_of([module], root).get(module)
+    found = module_file(module, root)
     if found is None:
         if module.partition(".")[0] not in sys.stdlib_module_names:
             raise UsageError(f"oracle {use!r}: cannot import {module}: there is no such module")

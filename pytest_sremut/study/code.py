@@ -30,6 +30,7 @@ __all__ = [
     "file_code",
     "grader_modules",
     "imported_names",
+    "module_file",
     "names_bound",
     "with_parents",
 ]
@@ -40,6 +41,8 @@ PYTHON_USE: Final = re.compile(r"python:(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?
 _OURS: Final = "pytest_sremut"
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _LIMIT: Final = 5_000  # modules
+_BINDS: Final = frozenset({"exec", "globals", "locals", "setattr", "vars"})
+"""Calls by which names can come to be bound that nobody sees in the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,12 @@ def code_of(
     begun = list(modules)
     packages = {name.partition(".")[0] for name in begun}
     return _followed(begun, _Search(root.resolve(), tuple(map(str, beside))), packages)
+
+
+def module_file(module: str, root: Path) -> CodeFile | None:
+    """The file of one module alone; None where it has none, or cannot be found."""
+    spec = _Search(root.resolve(), ()).spec(module)
+    return None if spec is None or not spec.origin else _file(module, Path(spec.origin))
 
 
 def file_code(path: Path, root: Path, *, beside: Iterable[Path] = ()) -> dict[str, CodeFile]:
@@ -227,7 +236,7 @@ def names_bound(path: Path) -> frozenset[str] | None:
             if any(alias.name == "*" for alias in node.names):
                 return None
             bound |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"globals", "exec"}:
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in _BINDS:
             return None
     return None if "__getattr__" in bound else frozenset(bound)
 

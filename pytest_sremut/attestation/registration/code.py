@@ -15,7 +15,13 @@ from pathlib import Path, PurePosixPath
 
 from pytest_sremut.attestation.errors import FrozenFileError
 from pytest_sremut.attestation.registration.manifest import FrozenFile, Manifest, digest_of
-from pytest_sremut.study.code import CodeFile, code_of, file_code, grader_modules
+from pytest_sremut.study.code import (
+    CodeFile,
+    code_of,
+    file_code,
+    grader_modules,
+    module_file,
+)
 from pytest_sremut.study.model import Study
 
 __all__ = [
@@ -67,7 +73,7 @@ def digest_of_role(root: Path, role: str, file: FrozenFile) -> str:
     if not is_outside(file.path):
         return digest_of(root, file.path)
     name = role.removeprefix(ROLE)
-    code = code_of([name], root).get(name)
+    code = module_file(name, root)
     if code is None:
         raise FrozenFileError(f"{file.path}: Python finds no module {name}")
     return code.sha256
@@ -119,7 +125,7 @@ def _installed_plugins(_path: tuple[str, ...]) -> tuple[str, ...]:
 
 def _names_hooks(module: str) -> bool:
     top = module.partition(".")[0]
-    code = code_of([module], Path("/nonexistent")).get(top)
+    code = module_file(top, Path("/nonexistent"))
     if code is None:
         return False
     if code.path.name != "__init__.py":
