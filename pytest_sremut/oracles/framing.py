@@ -34,7 +34,7 @@ def send(descriptor: int, message: dict[str, Any]) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def split(data: bytes, most: int) -> tuple[list[bytes], int]:
+def split(data: bytes | bytearray, most: int) -> tuple[list[bytes], int]:
     """The first frames in `data`, not looked into, and how many bytes come after them.
 
     Args:

@@ -30,7 +30,7 @@ _REPR_LIMIT: Final = 2_000
 _TEXT_LIMIT: Final = 64 << 10
 _DEPTH_LIMIT: Final = 40
 _NODE_LIMIT: Final = 100_000
-_SIZE_LIMIT: Final = 8 << 20  # characters of all texts together
+_SIZE_LIMIT: Final = 4 << 20  # characters of all texts together
 
 
 class Oracle(Protocol):
@@ -107,7 +107,7 @@ def json_ready(value: Any) -> Any:
     """The value where JSON can say it exactly, `{"$repr": text}` in the place of what it cannot.
 
     Only exact built-ins pass: a subclass of `dict` or `int` has a meaning of its own. What is too
-    large to keep (100,000 values, or 8 MiB of text) is left out as a whole, so no part of it can
+    large to keep (100,000 values, or 4 MiB of text) is left out as a whole, so no part of it can
     be taken for an answer. Iterates exact built-ins only; calls nothing of the value's but its
     `__repr__`.
     """

@@ -97,7 +97,7 @@ class Child:
     def frames(self, most: int) -> tuple[list[bytes], int]:
         """The first frames that it has sent, and how many bytes came besides."""
         sink = self._sinks[2]
-        frames, rest = framing.split(bytes(sink.kept), most)
+        frames, rest = framing.split(sink.kept, most)
         return frames, rest + sink.lost
 
     def follow(

@@ -6,6 +6,7 @@ must be the one that was pinned before anything runs, and untouched after everyt
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,13 +88,15 @@ def instruments(settings: Settings, evidence: Path) -> InstrumentSet:
 
     Args:
         settings: The session's.
-        evidence: Where it is kept: closed to every oracle, as are the project and this package.
+        evidence: Where it is kept: closed to every oracle, as are the project, this package, and
+            what Python it runs with.
     """
     from pytest_sremut.engine.steps.instruments import InstrumentSet
     from pytest_sremut.oracles.instruments import InProcess, Isolated
     from pytest_sremut.oracles.instruments import Instrument as Port
 
-    closed = (settings.root, evidence, Path(pytest_sremut.__file__).parent)
+    ours = Path(pytest_sremut.__file__).parent
+    closed = (settings.root, evidence, ours, Path(sys.prefix))
     known: list[Port] = [
         InProcess(root=settings.root, closed=closed),
         Isolated(root=settings.root, closed=closed),
