@@ -130,11 +130,13 @@ class _Beside:
                 with contextlib.suppress(OSError):  # then nothing can be written there either
                     directory.mkdir(parents=True, exist_ok=True)
             path = [entry or str(Path.cwd()) for entry in sys.path]
+            variables = self._variables()
             self._worker = WarmWorker(
                 [self._python, "-P", "-m", "pytest_sremut.oracles.worker"],
-                {**self._variables(), **self._environment, "PYTHONPATH": str(_OURS.parent)},
+                {**variables, **self._environment, "PYTHONPATH": str(_OURS.parent)},
                 {
                     "path": [*path, str(self._root)],
+                    "python_path": variables.get("PYTHONPATH", ""),
                     "root": str(self._root),
                     **walls_for(self._closed),
                 },

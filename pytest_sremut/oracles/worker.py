@@ -1,8 +1,9 @@
 """The warm process behind `Isolated` and `InProcess`: imports our side once, runs no grader itself.
 
 Started as `python -m pytest_sremut.oracles.worker`; the protocol is that of `serving`, with a
-`hello` of `path` (entries of `sys.path`), `root` (the project) and `closed` (directories). A
-grader's modules are imported in the process of its reading only, from their source.
+`hello` of `path` (entries of `sys.path`), `python_path` (of the oracles' environment), `root` (the
+project) and `closed` (directories). A grader's modules are imported in the process of its reading
+only, from their source.
 """
 
 from __future__ import annotations
@@ -41,12 +42,14 @@ def main() -> int:
 
 
 def _warm_up(hello: Mapping[str, Any]) -> Mapping[str, Any]:
-    for entry in hello["path"]:
-        if entry not in sys.path:
-            sys.path.append(entry)
     for module in ("kubernetes.client", "kubernetes.config", "pytest_sremut.cluster.client"):
         importlib.import_module(module)
     importlib.import_module("pytest_sremut.oracles.perform")
+    # Only now, so nothing of the project's can stand in for ours; then in the session's own order,
+    # so a grader is what the session found, and hashed, under its name.
+    sys.path[:] = [*hello["path"], *(entry for entry in sys.path if entry not in hello["path"])]
+    if hello["python_path"]:
+        os.environ["PYTHONPATH"] = hello["python_path"]
     if hello["root"]:
         compile_below(Path(hello["root"]))
     return {"versions": _versions()}

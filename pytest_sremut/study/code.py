@@ -131,7 +131,7 @@ def _followed(modules: Iterable[str], search: _Search, packages: set[str]) -> di
             continue
         seen.add(module)
         top = module.partition(".")[0]
-        if top == _OURS or top in sys.stdlib_module_names:
+        if top == _OURS:
             continue
         spec = search.spec(module)
         code = None if spec is None else _file(module, Path(spec.origin or ""))

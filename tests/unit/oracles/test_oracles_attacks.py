@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import py_compile
 import sys
@@ -245,6 +246,39 @@ def test_a_module_that_ends_its_process_while_it_is_imported(
     finally:
         instrument.close()
     assert (reading.verdict, honest.verdict) == (Verdict.ERROR, Verdict.ACCEPT)
+
+
+@pytest.mark.parametrize("kind", [InProcess, Isolated])
+def test_a_module_is_the_one_that_was_hashed_under_its_name(
+    kind: type[Isolated],
+    request_for: RequestFor,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The session's path decides, in its order; a module of the project stands in for none of ours.
+
+    `colorsys` is in the standard library, too, behind the project; `six` is a dependency's.
+    """
+    source = "class Grader:\n    def __init__(self, context): ...\n    def evaluate(self):\n"
+    for name, answer in (("first", "True"), ("second", "False")):
+        (tmp_path / name).mkdir()
+        text = f"import colorsys\n{source}        return {{'success': colorsys.{name}}}\n"
+        (tmp_path / name / "twofold_grader.py").write_text(text)
+        (tmp_path / name / "colorsys.py").write_text(f"{name} = {answer}\n")
+        (tmp_path / name / "six.py").write_text("raise SystemExit(3)\n")
+    for name in ("second", "first"):
+        monkeypatch.syspath_prepend(str(tmp_path / name))
+    instrument = kind(root=tmp_path)
+    try:
+        reading = instrument.read(request_for("python:twofold_grader:Grader"))
+    finally:
+        instrument.close()
+    assert (reading.verdict, reading.reason) == (Verdict.ACCEPT, "")
+    modules = {
+        name: hashlib.sha256((tmp_path / "first" / f"{name}.py").read_bytes()).hexdigest()
+        for name in ("colorsys", "twofold_grader")
+    }
+    assert reading.facts["modules"] == modules
 
 
 # -- somebody in the worker's place ----------------------------------------------------------------

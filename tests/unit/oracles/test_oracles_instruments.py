@@ -394,9 +394,10 @@ def test_all_of_our_environment_is_there(
     request_for: RequestFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SREMUT_TEST_VARIABLE", "1")
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
     instrument = InProcess()
     try:
         names = instrument.read(request_for("Environment")).returned["names"]
     finally:
         instrument.close()
-    assert "SREMUT_TEST_VARIABLE" in names
+    assert {"SREMUT_TEST_VARIABLE", "PYTHONPATH"} <= set(names)
