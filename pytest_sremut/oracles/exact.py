@@ -1,13 +1,16 @@
 """Importing the modules of one tree from their source, each time: no bytecode is read or written.
 
 What runs then is what was hashed: a cache beside a module cannot stand in for it, and the tree
-stays as it is. Standard library only.
+stays as it is. A process that others are forked from compiles for them, and keeps what it compiled
+by the bytes of the source. Standard library only.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -18,8 +21,10 @@ from importlib.machinery import (
 from pathlib import Path
 from types import CodeType
 
-__all__ = ["compile_below", "exact_hook"]
+__all__ = ["compile_below", "exact_hook", "prepare"]
 
+_MOST_KNOWN = 5_000  # modules
+_known: dict[tuple[str, bytes], CodeType] = {}
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
@@ -41,8 +46,7 @@ def exact_hook(
                 return super().get_code(fullname)  # ours is no part of what is graded
             data = self.get_data(file)
             seen(file, data)
-            code: CodeType = self.source_to_code(data, file)
-            return code
+            return _compiled(file, data)
 
     def hook(entry: str) -> FileFinder:
         path = Path(entry)
@@ -52,6 +56,26 @@ def exact_hook(
         return FileFinder(entry, (Exact, SOURCE_SUFFIXES), *more)
 
     return hook
+
+
+def prepare(files: Iterable[str]) -> None:
+    """Compile sources beforehand, for processes that are forked from this one. Runs none of them.
+
+    What cannot be read or compiled is left to whoever imports it.
+    """
+    for file in files:
+        with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            _compiled(file, Path(file).read_bytes())
+
+
+def _compiled(file: str, data: bytes) -> CodeType:
+    """The code of a source; that of other bytes under the same name is another one."""
+    key = (file, hashlib.sha256(data).digest())
+    if key not in _known:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = SourceFileLoader("", file).source_to_code(data, file)
+    return _known[key]
 
 
 def _nobody(_file: str, _data: bytes) -> None:

@@ -76,7 +76,8 @@ class _Beside:
     def read(self, request: ReadingRequest) -> Reading:
         """See `Instrument`. One reading at a time; others wait."""
         registry.known(request.oracle, self._root)
-        modules = registry.digests(request.oracle, self._root)  # before anything imports them
+        code = registry.code_behind(request.oracle, self._root)  # before anything imports it
+        modules = registry.digests(request.oracle, code)
         facts: dict[str, Any] = {"modules": modules}
         with self._lock:
             worker = self._running()
@@ -88,6 +89,7 @@ class _Beside:
                     "type": "read",
                     "request": request.to_json(),
                     "host": self._host(request, modules),
+                    "sources": [str(one.path) for one in code.values() if one.path.suffix == ".py"],
                 }
                 answer = Answer.of(worker.ask(self._count, message, timeout=request.timeout))
             except WorkerLostError as error:

@@ -18,10 +18,17 @@ from pytest_sremut.oracles.reference.all_of import AllOf
 from pytest_sremut.oracles.reference.pods_and_deployments import PodsAndDeployments
 from pytest_sremut.oracles.reference.service_endpoints import ServiceEndpoints
 from pytest_sremut.oracles.request import OracleNode
-from pytest_sremut.study.code import PYTHON_USE, as_digests, code_of, module_file, names_bound
+from pytest_sremut.study.code import (
+    PYTHON_USE,
+    CodeFile,
+    as_digests,
+    code_of,
+    module_file,
+    names_bound,
+)
 from pytest_sremut.study.names import ALL_OF, ReferenceOracle
 
-__all__ = ["ALLOWED", "build", "digests", "is_foreign", "known", "resolve"]
+__all__ = ["ALLOWED", "build", "code_behind", "digests", "is_foreign", "known", "resolve"]
 
 _REFERENCE: Final[Mapping[ReferenceOracle, Callable[..., Oracle]]] = {
     ReferenceOracle.PODS_AND_DEPLOYMENTS: PodsAndDeployments,
@@ -79,21 +86,26 @@ def known(node: OracleNode, root: Path) -> None:
             resolve(part.use)
 
 
-def digests(node: OracleNode, root: Path) -> dict[str, str]:
-    """SHA-256 of every module that the oracle is made of, as it lies on disk now.
+def code_behind(node: OracleNode, root: Path) -> dict[str, CodeFile]:
+    """The modules of others that the oracle is made of, as they lie on disk now, by name.
 
     Args:
         node: The oracle.
         root: The project, whose modules are followed.
     """
     matches = (PYTHON_USE.fullmatch(part.use) for part in node.walk())
-    foreign = as_digests(code_of([match["module"] for match in matches if match], root))
+    return code_of([match["module"] for match in matches if match], root)
+
+
+def digests(node: OracleNode, code: Mapping[str, CodeFile]) -> dict[str, str]:
+    """SHA-256 of each module that the oracle is made of: of ours, and of the others in `code`."""
     ours = {
         AllOf.__module__ if part.use == ALL_OF else resolve(part.use).__module__
         for part in node.walk()
         if not part.use.startswith("python:")
     }
-    return dict(sorted({**foreign, **{module: _own_digest(module) for module in ours}}.items()))
+    own = {module: _own_digest(module) for module in ours}
+    return dict(sorted({**as_digests(code), **own}.items()))
 
 
 @cache

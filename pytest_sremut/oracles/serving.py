@@ -60,13 +60,17 @@ class _ParentGoneError(Exception):
 
 
 def serve(
-    warm_up: Callable[[Mapping[str, Any]], Mapping[str, Any]], tasks: Mapping[str, Task]
+    warm_up: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    tasks: Mapping[str, Task],
+    *,
+    prepare: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> int:
     """Serve until standard input ends; the process's exit code.
 
     Args:
         warm_up: Given the `hello`, imports what every task needs; told with `ready`.
         tasks: By type of message.
+        prepare: Called with each task's message before a process is forked for it.
     """
     frames_in, frames_out = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
@@ -75,7 +79,7 @@ def serve(
     os.close(null)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     adopt_orphans()
-    server = _Server(frames_in, frames_out, tasks)
+    server = _Server(frames_in, frames_out, tasks, prepare)
     try:
         server.serve(warm_up)
     except (_ParentGoneError, BrokenPipeError):
@@ -88,7 +92,14 @@ def serve(
 class _Server:
     """The worker's side of the protocol, and the processes that it keeps."""
 
-    def __init__(self, frames_in: int, frames_out: int, tasks: Mapping[str, Task]) -> None:
+    def __init__(
+        self,
+        frames_in: int,
+        frames_out: int,
+        tasks: Mapping[str, Task],
+        prepare: Callable[[Mapping[str, Any]], None] | None,
+    ) -> None:
+        self._prepare = prepare
         self._in, self._out = frames_in, frames_out
         self._tasks = tasks
         self._reader = framing.FrameReader()
@@ -128,6 +139,8 @@ class _Server:
     def _run(self, message: dict[str, Any]) -> None:
         request = ReadingRequest.from_json(message["request"])
         number, host = message.get("id"), str(message.get("host", ""))
+        if self._prepare is not None:
+            self._prepare(message)
         watch = _Watch()
         ping = _Ping() if host else None
         kept = self._listening(host)

@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_sremut.oracles.exact import compile_below
+from pytest_sremut.oracles.exact import compile_below, prepare
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.oracles.serving import READ, Begun, serve
 
@@ -38,7 +38,7 @@ _RESTORED_SIGNALS: Final = (
 def main() -> int:
     """Serve until standard input ends."""
     os.environ.pop("PYTHONPATH", None)  # it was for this interpreter's start only
-    return serve(_warm_up, {READ: _read})
+    return serve(_warm_up, {READ: _read}, prepare=_prepare)
 
 
 def _warm_up(hello: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -53,6 +53,10 @@ def _warm_up(hello: Mapping[str, Any]) -> Mapping[str, Any]:
     if hello["root"]:
         compile_below(Path(hello["root"]))
     return {"versions": _versions()}
+
+
+def _prepare(message: Mapping[str, Any]) -> None:
+    prepare(message["sources"])
 
 
 def _read(request: ReadingRequest, message: Mapping[str, Any], begun: Begun) -> Mapping[str, Any]:

@@ -41,6 +41,7 @@ PYTHON_USE: Final = re.compile(r"python:(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?
 _OURS: Final = "pytest_sremut"
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _LIMIT: Final = 5_000  # modules
+_UNPARSED: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
 _BINDS: Final = frozenset({"exec", "globals", "locals", "setattr", "vars"})
 """Calls by which names can come to be bound that nobody sees in the source."""
 
@@ -180,7 +181,7 @@ def _imports_of(code: CodeFile, *, package: str) -> tuple[str, ...]:
 def _parsed(data: bytes, package: str) -> tuple[str, ...]:
     try:
         return tuple(dict.fromkeys(imported_names(ast.parse(data), package)))
-    except (SyntaxError, ValueError, RecursionError):
+    except _UNPARSED:
         return ()  # whoever imports it is told
 
 
@@ -224,7 +225,7 @@ def names_bound(path: Path) -> frozenset[str] | None:
     """The names that a module's source binds; None where that cannot be told without running it."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+    except (OSError, *_UNPARSED):
         return None
     bound: set[str] = set()
     for node in ast.walk(tree):

@@ -98,6 +98,16 @@ def test_ways_to_import(own: Path, line: str) -> None:
     assert "code:graders_here.parts" in frozen_code(own, graded())
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["def (", "\0", "(" * 50_000, "x = " + "-" * 200_000 + "1", "\xff", "# coding: nothing\n"],
+)
+def test_a_source_that_cannot_be_parsed_is_covered_all_the_same(own: Path, text: str) -> None:
+    (own / "graders_here" / "mine.py").write_text(text, encoding="latin-1")
+    found = frozen_code(own, graded())
+    assert set(found) == {"code:graders_here", "code:graders_here.mine"}
+
+
 def test_a_grader_outside_the_project(own: Path, tmp_path: Path, monkeypatch) -> None:
     place = tmp_path / "elsewhere"
     (place / "far_graders").mkdir(parents=True)

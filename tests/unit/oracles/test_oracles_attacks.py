@@ -234,6 +234,23 @@ def test_a_module_that_was_changed_is_loaded_anew(
     assert len({one.facts["modules"]["changing_grader"] for one in found}) == 2
 
 
+@pytest.mark.parametrize("text", ["class Grader(", "(" * 50_000, "class Grader: ...\n\0"])
+def test_a_module_that_cannot_be_compiled_is_an_error(
+    request_for: RequestFor, tmp_path: Path, text: str
+) -> None:
+    """And no end of the worker, which compiles for the processes that it forks."""
+    (tmp_path / "broken_grader.py").write_text(text)
+    instrument = Isolated(root=tmp_path)
+    try:
+        reading = instrument.read(request_for("python:broken_grader:Grader"))
+        honest = instrument.read(request_for("Accepts"))
+    finally:
+        instrument.close()
+    assert (reading.verdict, honest.verdict) == (Verdict.ERROR, Verdict.ACCEPT)
+    assert reading.exception is not None
+    assert reading.exception.type not in {"ProcessExit", "ForeignFrame"}
+
+
 @pytest.mark.parametrize("kind", [InProcess, Isolated])
 def test_a_module_that_ends_its_process_while_it_is_imported(
     kind: type[Isolated], request_for: RequestFor, tmp_path: Path

@@ -113,7 +113,8 @@ def test_the_modules_of_an_oracle_are_hashed_as_they_lie_there(tmp_path: Path) -
     (tmp_path / "other.py").write_text("")
     theirs = OracleNode(id="p", use="python:made.grader:C")
     ours = OracleNode(id="r", use="reference:service-endpoints")
-    found = registry.digests(OracleNode(id="t", use="all-of", of=(ours, theirs)), tmp_path)
+    tree = OracleNode(id="t", use="all-of", of=(ours, theirs))
+    found = registry.digests(tree, registry.code_behind(tree, tmp_path))
     assert set(found) == {
         "made", "made.grader", "made.parts", "made_late",
         "pytest_sremut.oracles.reference.all_of",
