@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
 from attacking_oracles import _frame
 
@@ -146,7 +147,7 @@ def test_a_hostile_object_is_an_error(attacked: Attacked, what: str) -> None:
 
 def _require_walls(reading: Reading) -> None:
     if not reading.facts["walls"]["closed"]:
-        pytest.skip(f"needs walls: {reading.facts['walls']['why']}")
+        needs.lacking("walls", f"needs walls: {reading.facts['walls']['why']}")
 
 
 def test_the_evidence_cannot_be_written(attacked: Attacked, closed: Path) -> None:
