@@ -24,6 +24,7 @@ __all__ = [
     "file_digests",
     "new_session_id",
     "product_digest",
+    "product_digest_of",
     "product_facts",
     "protocol_facts",
 ]
@@ -109,11 +110,30 @@ def product_digest(package: Path | None = None) -> str:
     schemas, rules, roles, images.
     """
     base = package or Path(pytest_sremut.__file__).parent
-    lines = [
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(base).as_posix()}\n"
-        for path in sorted(base.rglob("*"))
-        if any(path.match(pattern) for pattern in _OWN_FILES) and path.is_file()
-    ]
+    return _digest_of(
+        {
+            path.relative_to(base).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in base.rglob("*")
+            if _is_own(path) and path.is_file()
+        }
+    )
+
+
+def product_digest_of(files: Mapping[str, str]) -> str:
+    """`product_digest` of a package that is known by the SHA-256 of its files.
+
+    Args:
+        files: Path in the package -> SHA-256, of all its files.
+    """
+    return _digest_of({name: digest for name, digest in files.items() if _is_own(Path(name))})
+
+
+def _is_own(path: Path) -> bool:
+    return any(path.match(pattern) for pattern in _OWN_FILES)
+
+
+def _digest_of(files: Mapping[str, str]) -> str:
+    lines = [f"{digest}  {name}\n" for name, digest in files.items()]
     return hashlib.sha256("".join(sorted(lines, key=lambda line: line[66:])).encode()).hexdigest()
 
 

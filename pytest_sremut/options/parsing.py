@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pytest_sremut.oracles.benchmark.layout import Layout
 
 __all__ = ["settings_of"]
+
+_HOOKS = "pytest_sremut_"
 
 
 def settings_of(config: pytest.Config) -> Settings:
@@ -68,6 +71,7 @@ def settings_of(config: pytest.Config) -> Settings:
         benchmark_python=_benchmark_python(config),
         layouts=_layouts(config),
         faults=_faults(config),
+        bringers=_bringers(config),
         sealed=sealed,
         tsa=_tsa(config, sealed=sealed),
         census_baseline=_file(config, "census-baseline"),
@@ -174,6 +178,20 @@ def _faults(config: pytest.Config) -> dict[str, FaultFactory]:
             raise pytest.UsageError(f"fault {twice[0]!r}: two plugins bring it")
         found |= brought
     return found
+
+
+def _bringers(config: pytest.Config) -> tuple[Path, ...]:
+    """The files of the plugins that implement a hook of ours which a run depends on."""
+    found: set[Path] = set()
+    hooks = {name: one for name, one in vars(config.hook).items() if name.startswith(_HOOKS)}
+    for name, hook in hooks.items():
+        if name == "pytest_sremut_census":
+            continue
+        for one in hook.get_hookimpls():
+            module = sys.modules.get(getattr(one.function, "__module__", ""))
+            if file := getattr(module, "__file__", None):
+                found.add(Path(file).resolve())
+    return tuple(sorted(found))
 
 
 def _tsa(config: pytest.Config, *, sealed: bool) -> str:

@@ -58,6 +58,7 @@ class Settings:
     benchmark_python: str = ""  # its interpreter; "": none was named
     layouts: tuple[Layout, ...] = ()  # adapters that plugins brought
     faults: Mapping[str, FaultFactory] = field(default_factory=dict)  # that plugins brought
+    bringers: tuple[Path, ...] = ()  # files of the plugins that brought any, or more
     sealed: bool = False
     tsa: str = ""  # who stamps seals: "self", a URL, or nobody
     census_baseline: Path | None = None  # known blind problems and findings

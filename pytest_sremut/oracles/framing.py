@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pytest_sremut.errors import HarnessError
 
-__all__ = ["LARGEST", "FrameReader", "encode", "send"]
+__all__ = ["LARGEST", "FrameReader", "encode", "send", "split"]
 
 LARGEST: Final = 32 << 20
 _LENGTH: Final = struct.Struct(">I")
@@ -32,6 +32,24 @@ def send(descriptor: int, message: dict[str, Any]) -> None:
     rest = memoryview(encode(message))
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def split(data: bytes | bytearray, most: int) -> tuple[list[bytes], int]:
+    """The first frames in `data`, not looked into, and how many bytes come after them.
+
+    Args:
+        data: From a process that nobody believes.
+        most: How many frames are taken.
+    """
+    frames: list[bytes] = []
+    at = 0
+    while len(frames) < most and len(data) - at >= _LENGTH.size:
+        end = at + _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
+        if end > len(data):
+            break
+        frames.append(bytes(data[at + _LENGTH.size : end]))
+        at = end
+    return frames, len(data) - at
 
 
 class FrameReader:

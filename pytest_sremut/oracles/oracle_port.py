@@ -1,7 +1,7 @@
 """What a grader is to us, and what one instrument got from it.
 
-The raw returned object is kept and judged, never coerced: `success` must be exactly `True` or
-exactly `False` in a mapping. Everything else, truthy or not, is an ERROR with the reason why.
+What an oracle returned is made into exact built-ins within a bound, and only what was kept is
+judged, by `study.returned`. Everything else, truthy or not, is an ERROR with the reason why.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
-from pytest_sremut.errors import HarnessError
+from pytest_sremut.study.returned import UNSAID, judge, why_no_verdict
 from pytest_sremut.study.verdict import Verdict
 
 __all__ = [
@@ -29,8 +29,8 @@ __all__ = [
 _REPR_LIMIT: Final = 2_000
 _TEXT_LIMIT: Final = 64 << 10
 _DEPTH_LIMIT: Final = 40
-_NODE_LIMIT: Final = 200_000
-_TEXTS: Final = ("oracle", "use", "instrument", "reason", "started", "stdout", "stderr")
+_NODE_LIMIT: Final = 100_000
+_SIZE_LIMIT: Final = 4 << 20  # characters of all texts together
 
 
 class Oracle(Protocol):
@@ -80,25 +80,6 @@ class Reading:
         """Exact built-ins only."""
         return {**asdict(self), "verdict": self.verdict.value, "facts": dict(self.facts)}
 
-    @classmethod
-    def from_json(cls, value: Any) -> Reading:
-        """The inverse of `to_json`. Raises HarnessError for anything else."""
-        try:
-            fields = dict(value)
-            raised = fields.pop("exception")
-            fields["verdict"] = Verdict(fields["verdict"])
-            reading = cls(exception=None if raised is None else Raised(**raised), **fields)
-        except (TypeError, ValueError, KeyError) as error:
-            raise HarnessError(f"not a reading: {error}") from error
-        texts = [getattr(reading, name) for name in _TEXTS]
-        if raised is not None:
-            texts += [raised["type"], raised["message"], raised["traceback"]]
-        if not all(isinstance(text, str) for text in texts):
-            raise HarnessError("not a reading: a text is no string")
-        if not isinstance(reading.elapsed, float) or not isinstance(reading.facts, dict):
-            raise HarnessError("not a reading: elapsed or facts")
-        return reading
-
 
 def raised_as_text(error: BaseException) -> Raised:
     """An exception's type, message and traceback, each bounded and encodable."""
@@ -109,9 +90,11 @@ def raised_as_text(error: BaseException) -> Raised:
     try:
         message = str(error)
         trace = "".join(traceback.format_exception(error))
-    except Exception as broken:  # a foreign __str__ may raise anything
+    except BaseException as broken:  # a foreign __str__ may raise anything, an exit included
         message = f"<its text raised {type(broken).__name__}>"
         trace = "".join(traceback.format_tb(error.__traceback__))
+    if type(message) is not str:  # a subclass of str that `str()` let through
+        message = f"<its text is a {type(message).__name__}>"
     return Raised(type=_bounded(name), message=_bounded(message), traceback=_bounded(trace))
 
 
@@ -120,38 +103,43 @@ def _bounded(text: str) -> str:
     return clean if len(clean) <= _TEXT_LIMIT else clean[:_TEXT_LIMIT] + "..."
 
 
-def judge(returned: Any, key: str = "success") -> Verdict:
-    """The verdict that a returned object states under `key`, ERROR when it states none."""
-    if why_no_verdict(returned, key):
-        return Verdict.ERROR
-    return Verdict.ACCEPT if returned[key] is True else Verdict.REJECT
-
-
-def why_no_verdict(returned: Any, key: str = "success") -> str:
-    """Why a returned object is no verdict; empty when it is one."""
-    if not isinstance(returned, dict):
-        return f"the oracle returned {_article(type(returned).__name__)}, not a mapping"
-    if key not in returned:
-        return f"the oracle returned a mapping without {key!r}"
-    success = returned[key]
-    if success is True or success is False:
-        return ""
-    return f"the oracle's {key!r} is {_article(type(success).__name__)}, not True or False"
-
-
 def json_ready(value: Any) -> Any:
     """The value where JSON can say it exactly, `{"$repr": text}` in the place of what it cannot.
 
-    Only exact built-ins pass: a subclass of `dict` or `int` has a meaning of its own.
+    Only exact built-ins pass: a subclass of `dict` or `int` has a meaning of its own. What is too
+    large to keep (100,000 values, or 4 MiB of text) is left out as a whole, so no part of it can
+    be taken for an answer. Iterates exact built-ins only; calls nothing of the value's but its
+    `__repr__`.
     """
-    budget = [_NODE_LIMIT]
-    return _ready(value, _DEPTH_LIMIT, budget)
+    try:
+        return _ready(value, _DEPTH_LIMIT, _Room())
+    except _TooLargeError:
+        return {UNSAID: f"<{type(value).__name__}: too large to keep>"}
 
 
-def _ready(value: Any, depth: int, budget: list[int]) -> Any:
-    budget[0] -= 1
-    if depth <= 0 or budget[0] <= 0:
-        return {"$repr": f"<{type(value).__name__}: too deep or too large to keep>"}
+class _TooLargeError(Exception):
+    pass
+
+
+class _Room:
+    """How much may still be kept."""
+
+    def __init__(self) -> None:
+        self._nodes = _NODE_LIMIT
+        self._size = _SIZE_LIMIT
+
+    def take(self, size: int = 0) -> None:
+        """Make room for one more value with that much text. Raises _TooLargeError."""
+        self._nodes -= 1
+        self._size -= size
+        if self._nodes < 0 or self._size < 0:
+            raise _TooLargeError
+
+
+def _ready(value: Any, depth: int, room: _Room) -> Any:
+    room.take(len(value) if type(value) is str else 0)
+    if depth <= 0:
+        return {UNSAID: f"<{type(value).__name__}: too deep to keep>"}
     kind = type(value)
     if value is None or kind in (bool, int):
         # Larger integers lose digits in other readers of JSON.
@@ -161,19 +149,21 @@ def _ready(value: Any, depth: int, budget: list[int]) -> Any:
     if kind is str:
         return value if _encodable(value) else _repr(value)
     if kind is list:
-        return [_ready(item, depth - 1, budget) for item in value]
+        return [_ready(item, depth - 1, room) for item in value]
     if kind is dict and all(type(key) is str and _encodable(key) for key in value):
-        return {key: _ready(item, depth - 1, budget) for key, item in value.items()}
+        for key in value:
+            room.take(len(key))
+        return {key: _ready(item, depth - 1, room) for key, item in value.items()}
     return _repr(value)
 
 
 def _repr(value: Any) -> dict[str, str]:
     try:
         text = repr(value)
-    except Exception as error:  # a foreign __repr__ may raise anything
+    except BaseException as error:  # a foreign __repr__ may raise anything, an exit included
         text = f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
     text = text.encode("utf-8", "backslashreplace").decode()
-    return {"$repr": text if len(text) <= _REPR_LIMIT else text[:_REPR_LIMIT] + "..."}
+    return {UNSAID: text if len(text) <= _REPR_LIMIT else text[:_REPR_LIMIT] + "..."}
 
 
 def _encodable(text: str) -> bool:
@@ -182,7 +172,3 @@ def _encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _article(noun: str) -> str:
-    return f"an {noun}" if noun[:1].lower() in "aeiou" else f"a {noun}"

@@ -1,4 +1,4 @@
-"""A process that runs one thing and leaves nothing behind. Linux only.
+"""A process that runs one thing, or one after another, and leaves nothing behind. Linux only.
 
 Used by the worker only, which is single-threaded: forking is safe there.
 """
@@ -10,43 +10,29 @@ import ctypes
 import os
 import select
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-__all__ = ["Ended", "adopt_orphans", "run_forked"]
+from pytest_sremut.oracles import framing
+
+__all__ = ["Child", "Output", "adopt_orphans"]
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _BLOCK: Final = 1 << 16
 
+Body = Callable[[int, int], None]
+"""Runs in the child: descriptors to write frames to, and to read frames from."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How a forked process ended.
+class Output:
+    """What came through one pipe: the bytes kept, and how many were not."""
 
-    `status` is that of `waitpid`; None when the time limit ended it. `outputs` are its standard
-    output, standard error and result, each with the bytes kept and the number that were not.
-    """
-
-    status: int | None
-    outputs: tuple[tuple[bytes, int], ...]
-
-    @property
-    def exit_code(self) -> int | None:
-        """Exit code, None for a process that a signal or the limit ended."""
-        if self.status is None or not os.WIFEXITED(self.status):
-            return None
-        return os.WEXITSTATUS(self.status)
-
-    @property
-    def signal(self) -> int | None:
-        """The signal that ended it, None for a process that exited."""
-        if self.status is None or not os.WIFSIGNALED(self.status):
-            return None
-        return os.WTERMSIG(self.status)
+    kept: bytes
+    lost: int
 
 
 def adopt_orphans() -> None:
@@ -54,44 +40,139 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def run_forked(
-    body: Callable[[int], None],
-    *,
-    timeout: float,
-    kept: tuple[int, int, int],
-    watched: int,
-    on_watched: Callable[[], None],
-) -> Ended:
-    """Fork, run `body(result descriptor)` in the child, collect what it writes.
+class Child:
+    """A forked process in a session of its own, and four pipes to it.
+
+    Its standard output and error are captured, its standard input is empty. It exits with 0 after
+    `body`, with 1 where that raises.
 
     Args:
-        body: Runs in the child, in a session of its own, with standard output and error captured
-            and standard input empty. The child exits with 0 after it, with 1 when it raises.
-        timeout: Seconds after which the child and all its descendants are killed.
-        kept: How many bytes of standard output, error and result are kept.
-        watched: A descriptor of ours to look at meanwhile.
-        on_watched: Called when it is readable; may raise, which ends the child too.
+        body: Runs in it.
+        kept: How many bytes of standard output, error and frames are kept.
+        close: Descriptors of ours that it must not have.
+        enter: Called in it first.
     """
-    pipes = [os.pipe() for _ in range(3)]
-    child = os.fork()
-    if child == 0:
-        _become(body, [write for _, write in pipes], close=[watched, *(r for r, _ in pipes)])
-    sinks = []
-    for (read, write), limit in zip(pipes, kept, strict=True):
-        os.close(write)
-        sinks.append(_Sink(read, limit))
-    by_itself = False
-    try:
-        by_itself = _follow(child, sinks, time.monotonic() + timeout, watched, on_watched)
-    finally:
-        status = _end(child)
-        for sink in sinks:
+
+    def __init__(
+        self,
+        body: Body,
+        *,
+        kept: tuple[int, int, int],
+        close: Collection[int],
+        enter: Callable[[], None],
+    ) -> None:
+        pipes = [os.pipe() for _ in range(4)]
+        self.pid = os.fork()
+        if self.pid == 0:
+            ours = [*(read for read, _ in pipes[:3]), pipes[3][1]]
+            theirs = [*(write for _, write in pipes[:3]), pipes[3][0]]
+            _become(body, theirs, close=[*close, *ours], enter=enter)
+        for _, write in pipes[:3]:
+            os.close(write)
+        os.close(pipes[3][0])
+        self._asking = pipes[3][1]
+        self._sinks = [_Sink(read, most) for (read, _), most in zip(pipes, kept, strict=False)]
+        self._ended = os.pidfd_open(self.pid)
+        self.status: int | None = None  # that of `waitpid`; None while it runs
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What another child must not have of this one."""
+        return (self._asking, self._ended, *(sink.descriptor for sink in self._sinks))
+
+    def is_quiet(self) -> bool:
+        """Whether it runs, and has said nothing in frames since it was last asked."""
+        poll = select.poll()
+        poll.register(self._ended, select.POLLIN)
+        sink = self._sinks[2]
+        sink.drain()
+        return not poll.poll(0) and sink.open and not sink.kept
+
+    def ask(self, frame: bytes) -> None:
+        """Write to it. Raises OSError where it does not listen any more."""
+        rest = memoryview(frame)
+        while rest:
+            rest = rest[os.write(self._asking, rest) :]
+
+    def frames(self, most: int) -> tuple[list[bytes], int]:
+        """The first frames that it has sent, and how many bytes came besides."""
+        sink = self._sinks[2]
+        frames, rest = framing.split(sink.kept, most)
+        return frames, rest + sink.lost
+
+    def follow(
+        self,
+        *,
+        deadline: Callable[[], float],
+        watched: int,
+        on_watched: Callable[[], None],
+        on_frames: Callable[[], bool],
+    ) -> bool:
+        """Collect what it writes. True: it ended, or `on_frames` had enough; False: time is up.
+
+        Args:
+            deadline: Seconds that are left.
+            watched: A descriptor of ours to look at meanwhile.
+            on_watched: Called when it is readable; may raise.
+            on_frames: Called when frames came; True: enough.
+        """
+        while True:
+            reading = [sink for sink in self._sinks if sink.open]
+            poll = select.poll()
+            for descriptor in (self._ended, watched, *(sink.descriptor for sink in reading)):
+                poll.register(descriptor, select.POLLIN)
+            remaining = deadline()
+            if remaining <= 0:
+                return False
+            ready = {descriptor for descriptor, _ in poll.poll(remaining * 1000)}
+            for sink in reading:
+                if sink.descriptor in ready:
+                    sink.pump()
+            if watched in ready:
+                on_watched()
+            if self._sinks[2].descriptor in ready and on_frames():
+                return True
+            if self._ended in ready:
+                return True
+
+    def take(self) -> list[Output]:
+        """What came through its standard output, error and frames since the last time."""
+        taken = []
+        for sink in self._sinks:
             sink.drain()
-            os.close(sink.descriptor)
-    return Ended(
-        status=status if by_itself else None,
-        outputs=tuple((bytes(sink.kept), sink.lost) for sink in sinks),
-    )
+            taken.append(Output(kept=bytes(sink.kept), lost=sink.lost))
+            sink.kept.clear()
+            sink.lost = 0
+        return taken
+
+    def end(self, *, spare: Collection[int] = ()) -> None:
+        """Kill its process group and whatever escaped from it, and reap them all; idempotent.
+
+        It is reaped only after its group was killed: until then nobody else can get its number.
+
+        Args:
+            spare: Other children of ours.
+        """
+        if self.status is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)  # it may have left the group, or not made one yet
+        _, self.status = os.waitpid(self.pid, 0)
+        while orphans := [pid for pid in _children() if pid not in spare]:
+            for pid in orphans:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+        for sink in self._sinks:
+            sink.drain()
+
+    def close(self) -> None:
+        """Give its pipes back; it was ended."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
 
 
 class _Sink:
@@ -120,59 +201,13 @@ class _Sink:
         return True
 
     def drain(self) -> None:
-        """Take what is there; whoever still holds the other end is not waited for."""
-        while self.pump():
-            pass
+        """Take what is there; whoever still holds the other end is not waited for.
 
-
-def _follow(
-    child: int,
-    sinks: list[_Sink],
-    deadline: float,
-    watched: int,
-    on_watched: Callable[[], None],
-) -> bool:
-    """Collect output until the child ends (True) or the deadline passes (False)."""
-    ended = os.pidfd_open(child)
-    try:
-        while True:
-            reading = [sink for sink in sinks if sink.open]
-            poll = select.poll()
-            for descriptor in (ended, watched, *(sink.descriptor for sink in reading)):
-                poll.register(descriptor, select.POLLIN)
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                return False
-            ready = {descriptor for descriptor, _ in poll.poll(remaining * 1000)}
-            for sink in reading:
-                if sink.descriptor in ready:
-                    sink.pump()
-            if watched in ready:
-                on_watched()
-            if ended in ready:
-                return True
-    finally:
-        os.close(ended)
-
-
-def _end(child: int) -> int:
-    """Kill the child's process group and whatever escaped from it, and reap them all.
-
-    The child is reaped only after its group was killed: until then nobody else can get its number.
-    Returns the child's wait status.
-    """
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)  # it may have left the group, or not made one yet
-    _, status = os.waitpid(child, 0)
-    while orphans := list(_children()):
-        for pid in orphans:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-    return status
+        A process that goes on writing meanwhile is not followed beyond what a pipe holds.
+        """
+        for _ in range(64):
+            if not self.pump():
+                return
 
 
 def _children() -> Iterator[int]:
@@ -187,22 +222,25 @@ def _children() -> Iterator[int]:
             pass
 
 
-def _become(body: Callable[[int], None], writes: list[int], *, close: list[int]) -> NoReturn:
+def _become(
+    body: Body, pipes: list[int], *, close: Collection[int], enter: Callable[[], None]
+) -> NoReturn:
     status = 1
     try:
+        enter()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
         for descriptor in close:
             os.close(descriptor)
         null = os.open(os.devnull, os.O_RDONLY)
-        for target, source in ((0, null), (1, writes[0]), (2, writes[1])):
+        for target, source in ((0, null), (1, pipes[0]), (2, pipes[1])):
             os.dup2(source, target)
-        for descriptor in (null, writes[0], writes[1]):
+        for descriptor in (null, pipes[0], pipes[1]):
             os.close(descriptor)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        body(writes[2])
+        body(pipes[2], pipes[3])
         status = 0
     finally:
         os._exit(status)

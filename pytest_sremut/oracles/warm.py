@@ -2,25 +2,27 @@
 
 It is asked one thing at a time in frames (`framing`). It ends with its input, and whatever it runs
 with it; that it dies, says something else or nothing at all is a HarnessError with what it said
-last.
+last. Each task has a nonce, which the worker gets only once the task's process has answered: a
+result without it comes from somebody else.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
 from pytest_sremut.errors import HarnessError
 from pytest_sremut.oracles import framing
 
-__all__ = ["ENVIRONMENT", "WarmWorker", "allowed_environment"]
+__all__ = ["ENVIRONMENT", "WarmWorker", "WorkerLostError", "allowed_environment", "walls_for"]
 
 ENVIRONMENT: Final = (
     "HOME",
@@ -43,9 +45,28 @@ _START: Final = 60.0  # for the imports, on a machine under load
 _STOP: Final = 2.0
 
 
+class WorkerLostError(HarnessError):
+    """The worker died, or something else spoke in its place, while a task's process was running."""
+
+
+def walls_for(closed: Iterable[Path]) -> dict[str, list[str]]:
+    """What a `hello` says of directories: closed ones that are there, and what stays open in them.
+
+    Open stays the directory for temporary files, where it lies below a closed one.
+    """
+    paths = sorted({str(one.resolve()) for one in closed})
+    temporary = Path(tempfile.gettempdir()).resolve()
+    inside = any(temporary.is_relative_to(path) and str(temporary) != path for path in paths)
+    return {"closed": paths, "opened": [str(temporary)] if inside else []}
+
+
 def allowed_environment() -> dict[str, str]:
     """Those of our variables that an oracle's process gets."""
     return {name: value for name in ENVIRONMENT if (value := os.environ.get(name)) is not None}
+
+
+class _SilentError(HarnessError):
+    pass
 
 
 class WarmWorker:
@@ -100,13 +121,25 @@ class WarmWorker:
     def ask(self, number: int, message: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
         """Send a message of type `read` (or another) and wait for its result.
 
-        `timeout` is the hard limit that the worker itself enforces. Raises HarnessError.
+        `timeout` is the hard limit that the worker itself enforces.
+
+        Raises:
+            WorkerLostError: It died meanwhile, or what came is not its answer.
+            HarnessError: It could not be asked, or said nothing.
         """
         self.ready()
         self._send({"id": number, **message})
-        result = self._expect("result", timeout + _GRACE)
-        if result.get("id") != number:
-            raise HarnessError(f"the oracle worker answered {result.get('id')!r}, not {number}")
+        nonce = secrets.token_hex(16)
+        try:
+            self._next("ended", number, timeout + _GRACE)
+            self._send({"type": "nonce", "id": number, "nonce": nonce})
+            result = self._next("result", number, _GRACE)
+        except _SilentError:
+            raise
+        except HarnessError as error:
+            raise WorkerLostError(str(error)) from error
+        if result.get("nonce") != nonce:
+            raise WorkerLostError("a frame came that is not the oracle worker's")
         return result
 
     def stop(self) -> None:
@@ -141,6 +174,12 @@ class WarmWorker:
         except OSError as error:
             raise HarnessError(f"the oracle worker is gone ({error}){self._end()}") from error
 
+    def _next(self, kind: str, number: int, timeout: float) -> dict[str, Any]:
+        message = self._expect(kind, timeout)
+        if message.get("id") != number:
+            raise HarnessError(f"the oracle worker answered {message.get('id')!r}, not {number}")
+        return message
+
     def _expect(self, kind: str, timeout: float) -> dict[str, Any]:
         deadline = time.monotonic() + timeout
         output = self._output.fileno()
@@ -152,11 +191,13 @@ class WarmWorker:
             data = os.read(output, 1 << 16)
             if not data:
                 raise HarnessError(f"the oracle worker died{self._end()}")
-            for message in self._reader.feed(data):
-                if message.get("type") != kind:
-                    raise HarnessError(f"the oracle worker sent {message.get('type')!r}")
-                return message
-        raise HarnessError(f"the oracle worker said nothing for {timeout:g} s{self._end()}")
+            messages = list(self._reader.feed(data))
+            if messages and (len(messages) > 1 or messages[0].get("type") != kind):
+                sent = ", ".join(repr(message.get("type")) for message in messages)
+                raise HarnessError(f"the oracle worker sent {sent}")
+            if messages:
+                return messages[0]
+        raise _SilentError(f"the oracle worker said nothing for {timeout:g} s{self._end()}")
 
     def _end(self) -> str:
         """How it ended and what it said last, as the rest of a sentence."""

@@ -8,6 +8,7 @@ before each run the frozen files are compared once more.
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_sremut.errors import SremutError
@@ -18,6 +19,7 @@ from pytest_sremut.session.subject import differences
 from pytest_sremut.study.verdict import Registration
 
 if TYPE_CHECKING:
+    from pytest_sremut.attestation.registration.result import RegistrationReport
     from pytest_sremut.options.settings import Settings
     from pytest_sremut.study.model import Study
 
@@ -55,7 +57,9 @@ def admit(study: Study, settings: Settings) -> Admission:
         refusals += [f"{study.id}: {line}" for line in refuses_sealed(study, report, settings.root)]
     else:
         refusals += [f"{study.id}: {result.line()}" for result in report.failures]
-    if report.failures:
+    uncovered = _uncovered(report, settings)
+    refusals += [f"{study.id}: {line}" for line in uncovered]
+    if report.failures or uncovered:
         refusals.append(
             f"{study.id}: register it with `sremut freeze {study.id} --tsa URL`, or explore with "
             "--sremut-exploratory"
@@ -65,6 +69,30 @@ def admit(study: Study, settings: Settings) -> Admission:
         header=report.header(),
         refusals=tuple(refusals),
         report=report,
+    )
+
+
+def _uncovered(report: RegistrationReport, settings: Settings) -> list[str]:
+    """Plugins that bring adapters or faults here, and that the registration does not know."""
+    from pytest_sremut.attestation.registration.code import is_outside
+
+    if report.manifest is None or not report.manifest.has_code:
+        return []  # made before they were covered, which its header says
+    files = [one.path for one in report.manifest.files.values()]
+    inside = {(settings.root / path).resolve() for path in files if not is_outside(path)}
+    outside = [path.parts[1:] for path in files if is_outside(path)]
+    return [
+        f"{path}: brings adapters or faults, and the registration does not cover it"
+        for path in settings.bringers
+        if path not in inside and not any(_ends(path, parts) for parts in outside)
+    ]
+
+
+def _ends(path: Path, parts: tuple[str, ...]) -> bool:
+    """Whether a file is that of a module; a package's has the name of its `__init__`."""
+    return path.parts[-len(parts) :] == parts or path.parent.parts[-len(parts) :] == (
+        *parts[:-1],
+        Path(parts[-1]).stem,
     )
 
 

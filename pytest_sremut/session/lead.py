@@ -166,6 +166,8 @@ class Lead:
         )
         if self._summary.complaint:
             self._complaints.append(self._summary.complaint)
+        if runs:
+            self._complaints += self._summary.unsound(self.member.session)
         if self._complaints or self._summary.failed:
             fail(session)
 

@@ -63,7 +63,7 @@ class Runs:
         self._leasing = leasing or Leasing(settings, member, progress=progress)
         self._clock = SystemClock()
         self._root: EvidenceRoot | None = None
-        self._instruments = instruments(settings)
+        self._instruments = instruments(settings, member.evidence)
         self._failed: SremutError | None = None  # no other run is begun then
         self._driver: Driver | None = None
         self._all_complete = True

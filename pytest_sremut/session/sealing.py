@@ -52,6 +52,27 @@ def refuses_sealed(study: Study, report: RegistrationReport, root: Path) -> Iter
             f"the product that runs is not the one in {own}, which the tree token covers: run "
             "`python -m pytest` there"
         )
+    elif (stamped := _stamped_product(report, root)) and stamped != product_digest():
+        yield (
+            f"the product that runs is not the one in the stamped commit: its digest is "
+            f"{product_digest()}, that of the commit's objects {stamped}"
+        )
+
+
+def _stamped_product(report: RegistrationReport, root: Path) -> str:
+    """The product's digest by the objects of the stamped commit; empty where it has no product.
+
+    From git's objects: what git says of the work tree can be arranged.
+    """
+    from pytest_sremut.attestation.errors import CheckoutError
+    from pytest_sremut.attestation.registration.checkout import open_checkout, product_at
+
+    if report.tree is None:
+        return ""
+    try:
+        return product_at(open_checkout(root), report.tree.commit)
+    except CheckoutError:
+        return ""  # told already: a sealed run needs the checkout of the stamped commit
 
 
 class Unsealed:

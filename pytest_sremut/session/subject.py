@@ -6,8 +6,11 @@ must be the one that was pinned before anything runs, and untouched after everyt
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest_sremut
 from pytest_sremut.errors import SremutError
 from pytest_sremut.study.names import Instrument
 
@@ -80,19 +83,32 @@ def touched(studies: list[Study], settings: Settings, since: float) -> list[str]
     return found
 
 
-def instruments(settings: Settings) -> InstrumentSet:
-    """Every instrument that there is in this session."""
+def instruments(settings: Settings, evidence: Path) -> InstrumentSet:
+    """Every instrument that there is in this session.
+
+    Args:
+        settings: The session's.
+        evidence: Where it is kept: closed to every oracle, as are the project, this package, and
+            what Python it runs with.
+    """
     from pytest_sremut.engine.steps.instruments import InstrumentSet
     from pytest_sremut.oracles.instruments import InProcess, Isolated
     from pytest_sremut.oracles.instruments import Instrument as Port
 
-    known: list[Port] = [InProcess(), Isolated()]
+    ours = Path(pytest_sremut.__file__).parent
+    closed = (settings.root, evidence, ours, Path(sys.prefix))
+    known: list[Port] = [
+        InProcess(root=settings.root, closed=closed),
+        Isolated(root=settings.root, closed=closed),
+    ]
     if settings.benchmark is not None:
         from pytest_sremut.oracles.benchmark.instrument import BenchmarkInstrument
 
         adapters = layouts(settings)
         known.append(
-            BenchmarkInstrument(Instrument.OWN, directory=settings.benchmark, layouts=adapters)
+            BenchmarkInstrument(
+                Instrument.OWN, directory=settings.benchmark, layouts=adapters, closed=closed
+            )
         )
         if settings.benchmark_python:
             known.append(
@@ -101,6 +117,7 @@ def instruments(settings: Settings) -> InstrumentSet:
                     directory=settings.benchmark,
                     layouts=adapters,
                     python=settings.benchmark_python,
+                    closed=closed,
                 )
             )
     return InstrumentSet(known, faults=settings.faults)

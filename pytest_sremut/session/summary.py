@@ -51,6 +51,21 @@ class Summary:
         compares_badly = self.comparison is not None and self.comparison.failed
         return bool(self.complaint or self.below) or compares_badly
 
+    def unsound(self, session: str) -> tuple[str, ...]:
+        """What of a session's own evidence does not verify, a sentence each.
+
+        Args:
+            session: Its id. What names no session that can be read is its own, too.
+        """
+        if self.unreadable:
+            return (f"the evidence of this session cannot be read: {self.unreadable}",)
+        read = () if self.evidence is None else self.evidence.attempts
+        return tuple(
+            f"the evidence of this session does not verify: {one.directory}: {one.reason}"
+            for one in read
+            if one.damaged and one.session in {session, ""}
+        )
+
     def attempts(self, study: Study) -> tuple[AttemptFact, ...]:
         """All attempts at a study, in the order of their ledger."""
         read = () if self.evidence is None else self.evidence.attempts

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from bench_project import ORACLES, STUDY, make_bench_project
 from minibench import commit
+from sealed_project import register
 
 NODE = f"audits/{STUDY}/study.yaml"
 # Behind the gate waits a context that was not allowed: nothing is ever run here.
@@ -117,3 +118,22 @@ def test_an_interpreter_that_is_none_is_refused(bench: Path, pytester: pytest.Py
     result = pytester.runpytest_subprocess(*NOTHING, "--sremut-benchmark-python=no-such-python")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "found 'no-such-python'; allowed: an executable" in result.stderr.str()
+
+
+def test_a_plugin_that_the_registration_does_not_know_is_refused(
+    bench: Path, pytester: pytest.Pytester
+) -> None:
+    """The adapter's plugin is frozen with the study; another one is refused by name."""
+    register(bench, STUDY, tree=False)
+    registered = [one for one in NOTHING if one != "--sremut-exploratory"]
+    asked = [*registered, "--sremut-benchmark=checkout", "-k", "healthy and P1"]
+    (bench / "brings_more.py").write_text("def pytest_sremut_faults(config):\n    return {}\n")
+    passed = pytester.runpytest_subprocess(*asked)
+    passed.stdout.fnmatch_lines(["*context 'nowhere' is not allowed*"])
+    text = pytester.runpytest_subprocess(*asked, "-p", "brings_more").stderr.str()
+    assert f"{bench / 'brings_more.py'}: brings adapters or faults, and the registration" in text
+    with (bench / "conftest.py").open("a") as conftest:
+        conftest.write("# exchanged\n")
+    result = pytester.runpytest_subprocess(*asked)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "FAIL frozen code:conftest.py: conftest.py: its SHA-256 is " in result.stderr.str()

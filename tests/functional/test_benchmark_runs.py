@@ -17,6 +17,18 @@ WITH = ("-m", "mutant", "--sremut-benchmark=checkout", *HOW["no xdist"])
 PYTHON = f"--sremut-benchmark-python={sys.executable}"
 ONE = '\n  P1: {use: "minibench:PodsRunning"}\n'
 SAYS_ONE = {"P1": SAY["P1"]}
+LITTERS = """
+
+
+def pytest_runtest_logfinish():
+    from pathlib import Path
+
+    ORACLES = Path(__file__).parent / "checkout/minibench/harness/oracles"
+    (ORACLES / "litter.txt").write_text("litter")
+    (ORACLES / "__pycache__").mkdir(exist_ok=True)
+    (ORACLES / "__pycache__/rogue.cpython-311.pyc").write_bytes(b"bytecode")
+"""
+"""Somebody who writes to the checkout during the session, and is no oracle."""
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +41,13 @@ def sessions(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     """Sessions mostly wait, so they run side by side."""
 
     def project(name: str, **more: Any) -> Path:
-        return make_bench_project(tmp_path_factory.mktemp(name), **more)
+        made = make_bench_project(tmp_path_factory.mktemp(name), **more)
+        if name == "litter":
+            with (made / "conftest.py").open("a") as conftest:
+                conftest.write(LITTERS)
+        return made
 
     litter = '\n  W1: {use: "minibench:WritesHome"}\n'
-    litter += '  W2: {use: "minibench:WritesCache"}\n'
     litter += "".join(f'  Q{number}: {{use: "minibench:Prober"}}\n' for number in (1, 2))
     fault = PROFILE.replace("    settle:", '    fault: "minibench:gone_service"\n    settle:')
     fault = fault.replace("    settle:", "    chaos: {kill: 2}\n    settle:")
@@ -43,7 +58,7 @@ def sessions(clusters: None, tmp_path_factory: pytest.TempPathFactory) -> dict[s
                 project(
                     "litter",
                     oracles=litter,
-                    say=dict.fromkeys(("W1", "W2", "Q1", "Q2"), SAY["P1"]),
+                    say=dict.fromkeys(("W1", "Q1", "Q2"), SAY["P1"]),
                     instruments="[own]",
                     probes=[{"minibench": "probe"}],
                     small=True,
@@ -163,6 +178,16 @@ def test_a_checkout_that_was_changed_fails_the_session(sessions: dict[str, Resul
     assert attempt["outcome"] == "COMPLETE"  # it is about the session, not about this reading
 
 
+def test_an_oracle_cannot_change_the_checkout(sessions: dict[str, Result]) -> None:
+    for (_, oracle, _), reading in readings(sessions["litter"]).items():
+        if oracle == "W1":
+            assert reading["instrument_facts"]["walls"]["closed"], reading
+            (attempt,) = sessions["litter"].attempts()
+            raw = sessions["litter"].directory(attempt) / reading["returned"]["path"]
+            told = json.loads(raw.read_text())["returned"]
+            assert told == {"solved": True, "refused": ["Read-only file system"] * 3}
+
+
 def test_a_probe_pod_that_the_study_names_is_waited_for_and_is_no_change(
     sessions: dict[str, Result],
 ) -> None:
@@ -172,7 +197,7 @@ def test_a_probe_pod_that_the_study_names_is_waited_for_and_is_no_change(
             assert reading["verdict"] == "ACCEPT", reading
             assert reading["facts"]["state"]["changes"] == []
             assert float(reading["facts"]["barrier"]["waited"]) >= 0
-    assert len(found) == 12
+    assert len(found) == 9
 
 
 def test_the_benchmarks_own_injector_and_noise_by_profile(sessions: dict[str, Result]) -> None:

@@ -7,43 +7,47 @@ from pathlib import Path
 
 import pytest
 from quick import MAIN, require_clusters, run
-from small import make_small
+from small import edit, make_small
 
 CANARY = "canary-7Qx41zPw0sLk93"
 KNOWN = "kNow+n/9f3b2c7a5e1d="
 
-CONFTEST = """\
+GRADERS = """\
 import base64, os, sys
-from pytest_sremut.oracles.reference.pods_and_deployments import PodsAndDeployments
-from pytest_sremut.oracles.reference.service_endpoints import ServiceEndpoints
 
 PLANTED = "-".join(["canary", "7Qx41zPw0sLk93"])
 
 def everything():
-    known = os.environ["CI_JOB_TOKEN"]
+    known = os.environ.get("CI_JOB_TOKEN", "")  # an isolated one does not get it
     encoded = base64.b64encode(known.encode()).decode()
     return f"password={PLANTED} Authorization: Bearer {PLANTED}\\n{known} {encoded}"
 
-def tells(self):
-    print(everything())
-    print(everything(), file=sys.stderr)
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
-              "data": {"any": PLANTED}}
-    return {"success": True, "token": PLANTED, "log": everything(), "secret": secret}
+class Tells:
+    def __init__(self, context): ...
+    def evaluate(self):
+        print(everything())
+        print(everything(), file=sys.stderr)
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+                  "data": {"any": PLANTED}}
+        return {"success": True, "token": PLANTED, "log": everything(), "secret": secret}
 
-def raises(self):
-    raise RuntimeError(f"401 for https://admin:{PLANTED}@registry/v2: {everything()}")
-
-PodsAndDeployments.evaluate = tells
-ServiceEndpoints.evaluate = raises
+class Raises:
+    def __init__(self, context): ...
+    def evaluate(self):
+        raise RuntimeError(f"401 for https://admin:{PLANTED}@registry/v2: {everything()}")
 """
-"""Two graders that say too much, in the place of ours, in the session's own process."""
+"""Two graders that say too much; the one in process has the session's environment."""
 
 
 def test_nothing_that_a_session_leaves_holds_a_secret(tmp_path: Path) -> None:
     require_clusters()
     project = make_small(tmp_path)
-    (project / "conftest.py").write_text(CONFTEST)
+    (project / "too_talkative.py").write_text(GRADERS)
+    ours = {"pods-and-deployments": "Tells", "service-endpoints": "Raises"}
+    edit(
+        project / "audits" / MAIN / "study.yaml",
+        {f"reference:{name}": f"python:too_talkative:{kind}" for name, kind in ours.items()},
+    )
     result = run(
         project,
         "-m",
@@ -65,6 +69,8 @@ def test_nothing_that_a_session_leaves_holds_a_secret(tmp_path: Path) -> None:
     assert {"session.log", "junit.xml", "ledger.json", "ledger.md", "record.json"} <= {
         path.name for path in files
     }
+    raw = (path.read_text() for path in files if path.name == "healthy-O1-in-process.json")
+    assert "[redacted]" in next(raw)
     leaks = [
         f"{path.relative_to(project)}: {form!r}"
         for path in files

@@ -89,6 +89,10 @@ def test_it_verifies_offline(sealed: Result) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAIL" not in done.stdout
     assert f"OK   {MAIN}/ms-m01-r01/a01 guards: held" in done.stdout
+    assert (
+        f"OK   {MAIN}/ms-m01-r01/a01 registered: files and graders are the registered ones"
+        in done.stdout
+    )
     one = sremut(sealed.project, "verify", str(sealed.directory(sealed.attempts()[0])))
     assert one.returncode == 0, one.stdout + one.stderr
 

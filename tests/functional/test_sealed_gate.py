@@ -33,6 +33,31 @@ def stamped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture(scope="module")
+def stamped_graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a grader of the project's own."""
+    directory = tmp_path_factory.mktemp("graded")
+    for name in ("mutants", "contracts", f"audits/{PINNED}"):
+        shutil.copytree(ROOT / name, directory / name)
+    study = directory / "audits" / PINNED / "study.yaml"
+    ours = '"reference:pods-and-deployments"'
+    assert ours in study.read_text()
+    study.write_text(study.read_text().replace(ours, '"python:our_grader:Grader"'))
+    (directory / "our_grader.py").write_text(
+        "import our_parts\n\n\nclass Grader:\n    def evaluate(self): ...\n"
+    )
+    (directory / "our_parts.py").write_text("")
+    (directory / "conftest.py").write_text("")
+    register(directory, PINNED)
+    return directory
+
+
+@pytest.fixture
+def graded(pytester: pytest.Pytester, stamped_graded: Path) -> Path:
+    shutil.copytree(stamped_graded, pytester.path, dirs_exist_ok=True)
+    return pytester.path
+
+
 @pytest.fixture
 def sealable(pytester: pytest.Pytester, stamped: Path) -> Path:
     shutil.copytree(stamped, pytester.path, dirs_exist_ok=True)
@@ -103,6 +128,45 @@ def test_product_files_that_changed(sealable: Path, pytester: pytest.Pytester) -
     git(sealable, "commit", "-q", "-am", "other")  # committed or not, it was not stamped
     text = refused(pytester)
     assert "product files changed since the stamped commit: conftest.py" in text
+
+
+@pytest.mark.parametrize("name", ["our_grader", "our_parts"])
+def test_a_grader_that_changed(graded: Path, pytester: pytest.Pytester, name: str) -> None:
+    (graded / f"{name}.py").write_text("class Grader:\n    def evaluate(self): ...\n")
+    text = refused(pytester)
+    assert f"FAIL frozen code:{name}: {name}.py: its SHA-256 is " in text
+
+
+def test_a_file_that_git_was_told_not_to_look_at(sealable: Path, pytester: pytest.Pytester) -> None:
+    git(sealable, "update-index", "--assume-unchanged", "conftest.py")
+    (sealable / "conftest.py").write_text("# other\n")
+    text = refused(pytester)
+    assert "product files changed since the stamped commit: conftest.py" in text
+
+
+def test_a_product_that_the_commit_does_not_hold(tmp_path: Path) -> None:
+    """The files that run are those beside the project, and git was told not to look at one."""
+    import pytest_sremut
+    from pytest_sremut.attestation.registration.checkout import open_checkout
+
+    project = tmp_path / "project"
+    package = Path(pytest_sremut.__file__).parent
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(package, project / "pytest_sremut", ignore=ignore)
+    with (project / "pytest_sremut" / "errors.py").open("a") as file:
+        file.write("# what was stamped\n")
+    for name in ("mutants", "contracts", f"audits/{PINNED}"):
+        shutil.copytree(ROOT / name, project / name)
+    register(project, PINNED)
+    git(project, "update-index", "--assume-unchanged", "pytest_sremut/errors.py")
+    shutil.copy(package / "errors.py", project / "pytest_sremut" / "errors.py")
+    study = load_study(project, PurePosixPath(f"audits/{PINNED}/study.yaml"))
+    report = check(project, study)
+    assert report.tree is not None
+    assert open_checkout(project).changed_since(report.tree.commit, ["pytest_sremut"]) == ()
+    told = list(refuses_sealed(study, report, project))
+    assert told[0].endswith("since the stamped commit: pytest_sremut/errors.py")
+    assert told[1].startswith("the product that runs is not the one in the stamped commit: ")
 
 
 def test_each_failed_check_is_told(sealable: Path, pytester: pytest.Pytester) -> None:

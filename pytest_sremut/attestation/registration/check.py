@@ -2,10 +2,11 @@
 
 Rules: every frozen file's raw bytes are the ones in the manifest; the manifest's bytes are the
 ones that were stamped; the tokens verify against the pinned roots; predictions < tree < first
-mutation by the tokens' own times, accuracy included; revisions chain. The tree is optional: where
+mutation by the tokens' own times, accuracy included; revisions chain. Graders and plugins are
+frozen files like others; a registration made before they were says so. The tree is optional: where
 there is one, its commit is an ancestor of what is checked out and the frozen files are unchanged
-since; product files that changed since are named. Outside a git checkout that part reads "not
-checked", which is no failure and no success.
+since; product files that changed since are named, by git's word and by their bytes. Outside a git
+checkout that part reads "not checked", which is no failure and no success.
 
 Reads files and asks git; no network, no clock.
 """
@@ -29,6 +30,14 @@ from pytest_sremut.attestation.errors import (
     VerificationError,
 )
 from pytest_sremut.attestation.registration.checkout import open_checkout
+from pytest_sremut.attestation.registration.code import (
+    ROLE,
+    code_roles,
+    digest_of_role,
+    frozen_code,
+    in_project,
+    is_outside,
+)
 from pytest_sremut.attestation.registration.manifest import (
     DIRECTORY,
     MANIFEST,
@@ -36,7 +45,6 @@ from pytest_sremut.attestation.registration.manifest import (
     TREE,
     Manifest,
     TreeStatement,
-    digest_of,
     parse_manifest,
     parse_tree,
     read_file,
@@ -100,6 +108,7 @@ class _Checker:
         self.root = root
         self.study = study
         self.results: list[CheckResult] = []
+        self.has_foreign_code = False
 
     def run(
         self, first_mutation: datetime | None, trust: TrustStore | None, revision: int | None
@@ -130,6 +139,7 @@ class _Checker:
             self._revision_chain(number, manifest)
         if manifest is not None:
             self._roles(manifest)
+            self._code(manifest)
             self.frozen_files(manifest)
         if data is not None and trust is not None:
             token = self._token(directory, PREDICTIONS, data, trust)
@@ -203,7 +213,9 @@ class _Checker:
     def _roles(self, manifest: Manifest) -> None:
         """What the study uses now is what was registered, no file more and none less."""
         assert self.study is not None
-        registered = {role: file.path for role, file in manifest.files.items()}
+        registered = {
+            role: file.path for role, file in manifest.files.items() if not role.startswith(ROLE)
+        }
         for role in sorted({*registered, *self.study.frozen}):
             used, covered = self.study.frozen.get(role), registered.get(role)
             with self._checking(f"frozen {role}"):
@@ -212,11 +224,35 @@ class _Checker:
                         f"the study uses {used or 'none'}, registered is {covered or 'none'}"
                     )
 
+    def _code(self, manifest: Manifest) -> None:
+        """The code that decides in the study now is what was registered, as far as any was."""
+        assert self.study is not None
+        used, covered = frozen_code(self.root, self.study), code_roles(manifest)
+        self.has_foreign_code = bool(used)
+        if not manifest.has_code:
+            told = ", ".join(role.removeprefix(ROLE) for role in used) or "there are none now"
+            self._not_checked(
+                "frozen code", f"graders not covered: registered before they were ({told})"
+            )
+            return
+        for role in sorted({*used, *covered}):
+            here, there = used.get(role), covered.get(role)
+            if here is None and there is not None and is_outside(there.path):
+                continue  # whether it can be found is told with its digest
+            with self._checking(f"frozen {role}"):
+                if here is None or there is None or here.path != there.path:
+                    raise FrozenFileError(
+                        f"the study uses {here.path if here else 'none'}, registered is "
+                        f"{there.path if there else 'none'}"
+                    )
+        if not covered and not used:
+            self._passed("frozen code", "no grader and no plugin that is not ours")
+
     def frozen_files(self, manifest: Manifest) -> None:
         """Compare every registered file's bytes with its digest."""
         for role, file in manifest.files.items():
             with self._checking(f"frozen {role}"):
-                digest = digest_of(self.root, file.path)
+                digest = digest_of_role(self.root, role, file)
                 if digest != file.sha256:
                     raise FrozenFileError(
                         f"{file.path}: its SHA-256 is {digest}, registered is {file.sha256}"
@@ -296,7 +332,7 @@ class _Checker:
         if not tracked:
             self._not_checked("tree commit", "git does not track the registration")
             return None
-        commit, frozen = statement.commit, [str(file.path) for file in manifest.files.values()]
+        commit, frozen = statement.commit, in_project(manifest)
         changed: tuple[str, ...] | None = None
         with self._checking("tree commit"):
             if not checkout.has_commit(commit):
@@ -310,6 +346,9 @@ class _Checker:
             if edited:
                 raise TreeChangedError(f"frozen files changed since it: {', '.join(edited)}")
             changed = checkout.changed_since(commit, statement.paths)
+            # By their bytes, too: git can be told not to look, and filters stand before it.
+            altered = set(checkout.altered(commit, statement.paths))
+            changed = tuple(sorted({*changed, *altered}))
             self._passed("tree commit", f"{commit} is an ancestor, frozen files unchanged since")
             self._passed(
                 "product",
@@ -352,5 +391,6 @@ class _Checker:
             study=study.id,
             revision=number,
             results=tuple(self.results),
+            has_foreign_code=self.has_foreign_code,
             **{"digest": None, **found},
         )

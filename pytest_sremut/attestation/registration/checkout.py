@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_sremut.attestation.errors import CheckoutError
+from pytest_sremut.evidence.identity import product_digest_of
 from pytest_sremut.ground.formats.canonical import sha256
 
-__all__ = ["Checkout", "open_checkout"]
+__all__ = ["Checkout", "open_checkout", "product_at"]
 
+_PACKAGE = "pytest_sremut"
 _TIMEOUT = 60.0  # seconds for one question to git
 _SAFE = (
     "--no-replace-objects",
@@ -38,6 +40,16 @@ def open_checkout(root: Path) -> Checkout:
     if checkout._run("rev-parse", "--is-inside-work-tree").strip() != b"true":
         raise CheckoutError(f"{root} is not in a git work tree")
     return checkout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Object:
+    """One entry of a commit's tree."""
+
+    path: bytes
+    mode: bytes
+    is_file: bool  # False: a submodule
+    content: str  # SHA-256 of its bytes; `commit:ID` of a submodule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +87,47 @@ class Checkout:
 
     def content_digest(self, commit: str, paths: Sequence[str]) -> str:
         """SHA-256 over the path, mode and SHA-256 of every file below `paths` at `commit`."""
+        lines = [
+            b" ".join((one.mode, one.content.encode(), one.path))
+            for one in self._objects(commit, paths)
+        ]
+        return sha256(b"\0".join(sorted(lines)))
+
+    def altered(self, commit: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Files below `paths` whose bytes are not those of `commit`'s objects.
+
+        The index is not asked: a file that git was told not to look at is looked at, and no filter
+        stands between. So a file that git converts (line endings) differs, too.
+        """
+        return tuple(
+            sorted(
+                os.fsdecode(one.path)
+                for one in self._objects(commit, paths)
+                if one.is_file and self._bytes_of(one) != one.content
+            )
+        )
+
+    def digests(self, commit: str, path: str) -> dict[str, str]:
+        """SHA-256 of every file below `path` at `commit`, from git's objects, by its path in it."""
+        prefix = os.fsencode(path.rstrip("/") + "/")
+        return {
+            os.fsdecode(one.path.removeprefix(prefix)): one.content
+            for one in self._objects(commit, [path])
+            if one.is_file and one.path.startswith(prefix)
+        }
+
+    def _bytes_of(self, one: _Object) -> str:
+        """SHA-256 of what lies in the work tree in the place of an object; empty for nothing."""
+        place = self.root / os.fsdecode(one.path)
+        try:
+            if one.mode == b"120000":
+                return sha256(os.fsencode(place.readlink()))
+            return sha256(place.read_bytes()) if not place.is_symlink() else ""
+        except OSError:
+            return ""
+
+    def _objects(self, commit: str, paths: Sequence[str]) -> list[_Object]:
+        """Every entry below `paths` at `commit`."""
         listing = self._run("ls-tree", "-r", "-z", commit, "--", *paths)
         entries = []
         for line in filter(None, listing.split(b"\0")):
@@ -83,13 +136,15 @@ class Checkout:
             entries.append((path, mode, kind, object_id))
         wanted = b"".join(entry[3] + b"\n" for entry in entries if entry[2] == b"blob")
         blobs = _batch(self._run("cat-file", "--batch", stdin=wanted))
-        lines = [
-            b" ".join(
-                (mode, next(blobs).encode() if kind == b"blob" else b"commit:" + object_id, path)
+        return [
+            _Object(
+                path=path,
+                mode=mode,
+                is_file=kind == b"blob",
+                content=next(blobs) if kind == b"blob" else f"commit:{object_id.decode()}",
             )
             for path, mode, kind, object_id in entries
         ]
-        return sha256(b"\0".join(sorted(lines)))
 
     def _names(self, *arguments: str) -> list[str]:
         output = self._run(*arguments)
@@ -127,6 +182,16 @@ class Checkout:
             raise CheckoutError("git is not installed") from None
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CheckoutError(f"git cannot be asked: {error}") from error
+
+
+def product_at(checkout: Checkout, commit: str) -> str:
+    """The digest of the product that a commit holds; empty where it holds none.
+
+    Raises:
+        CheckoutError: The commit is not at hand.
+    """
+    files = checkout.digests(commit, _PACKAGE)
+    return product_digest_of(files) if "__init__.py" in files else ""
 
 
 def _batch(output: bytes) -> Iterator[str]:

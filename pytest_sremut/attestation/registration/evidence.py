@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sremut.attestation.errors import Fault
+from pytest_sremut.attestation.registration.against import compare_attempt, compare_product
 from pytest_sremut.attestation.registration.anchoring import OfflineStamps
 from pytest_sremut.attestation.registration.check import check
 from pytest_sremut.attestation.registration.pins import trust_of
@@ -142,6 +143,11 @@ def verify_recorded(
                 )
             except SremutError as error:
                 report.unverified(f"{study} registration", str(error))
+    for place, seal in reading.seals.items():
+        attempt = directory if evidence is None else directory / place
+        if (found := _named(seal, registrations)) is not None and found.manifest is not None:
+            compare_attempt(attempt, found.manifest, report, place)
+            compare_product(root, found, seal.document["identity"]["product"], report, place)
     labels = {
         place: _label(place, seal, reading, registrations, report)
         for place, seal in reading.seals.items()
@@ -193,6 +199,15 @@ def _revisions(reading: EvidenceReading, study: str, given: int | None) -> Seque
         if seal.document and seal.document["identity"]["study"] == study
     }
     return sorted(found) or (None,)
+
+
+def _named(
+    seal: SealReading, registrations: Mapping[tuple[str, int | None], RegistrationReport]
+) -> RegistrationReport | None:
+    """The registration that a seal names; None where it is not here, which its label tells."""
+    identity = seal.document.get("identity", {})
+    found = registrations.get((identity.get("study", ""), identity.get("revision")))
+    return found if found is not None and found.digest == identity["registration"] else None
 
 
 def _label(

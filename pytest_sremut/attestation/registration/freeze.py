@@ -25,6 +25,12 @@ from pytest_sremut.attestation.errors import (
     UncommittedChangesError,
 )
 from pytest_sremut.attestation.registration.checkout import Checkout, open_checkout
+from pytest_sremut.attestation.registration.code import (
+    digest_of_role,
+    frozen_code,
+    in_project,
+    lacking_graders,
+)
 from pytest_sremut.attestation.registration.manifest import (
     DIRECTORY,
     MANIFEST,
@@ -89,7 +95,7 @@ def freeze(
     """Register a study: its next revision, stamped by `authority`.
 
     Raises:
-        MisuseError: The study predicts nothing.
+        MisuseError: The study predicts nothing, or a grader's module cannot be found.
         FrozenFileError: A file is missing, or changed while it was being stamped.
         VerificationError: No reply, or one that does not verify.
         InputError: The trust file is not what it must be.
@@ -101,14 +107,21 @@ def freeze(
         role: FrozenFile(path=path, sha256=digest_of(root, path))
         for role, path in study.frozen.items()
     }
+    code = frozen_code(root, study)
+    if lacking := lacking_graders(root, study):
+        raise MisuseError(
+            f"{study.file}: the graders' modules {', '.join(lacking)} cannot be found: name the "
+            "directory that they lie in with PYTHONPATH"
+        )
     revision = len(revisions(root, study.id)) + 1
     manifest = Manifest(
         study=study.id,
         revision=revision,
         created=rfc3339(now()),
         product=__version__,
-        files=files,
+        files={**files, **code},
         previous=_manifest_digest(root, study.id, revision - 1) if revision > 1 else None,
+        has_code=True,
     )
     data = manifest.dump()
     token, stamp = make_stamp(
@@ -117,6 +130,8 @@ def freeze(
     for file in files.values():
         if digest_of(root, file.path) != file.sha256:
             raise FrozenFileError(f"{file.path}: changed while it was being stamped")
+    if frozen_code(root, study) != code:
+        raise FrozenFileError("a grader or a plugin changed while it was being stamped")
     directory = revision_directory(root, study.id, revision)
     written = {MANIFEST: data, **stamp}
     with _new_directory(directory, written, root):
@@ -167,12 +182,12 @@ def freeze_tree(
     manifest = parse_manifest(manifest_bytes)
     predictions = verify_stamp(directory, PREDICTIONS, manifest_bytes, trust, root=root)
     checkout = open_checkout(root)
-    frozen = [str(file.path) for file in manifest.files.values()]
+    frozen = in_project(manifest)
     commit = _clean_commit(
         checkout, [*paths, *frozen, str(directory.relative_to(root)), str(TRUST_FILE)]
     )
-    for file in manifest.files.values():
-        if digest_of(root, file.path) != file.sha256:
+    for role, file in manifest.files.items():
+        if digest_of_role(root, role, file) != file.sha256:
             raise FrozenFileError(f"{file.path}: not the bytes that were registered")
     data = TreeStatement(
         study=study.id,
@@ -207,6 +222,7 @@ def _manifest_digest(root: Path, study: str, revision: int) -> str:
 def _clean_commit(checkout: Checkout, paths: Sequence[str]) -> str:
     commit = checkout.head()
     changed = checkout.changed_since(commit, paths)
+    changed += tuple(one for one in checkout.altered(commit, paths) if one not in changed)
     if changed:
         raise UncommittedChangesError(
             f"{len(changed)} frozen or product files are not as in commit {commit[:12]}",

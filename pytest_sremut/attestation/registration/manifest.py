@@ -80,6 +80,7 @@ class Manifest:
     product: str  # version of this package
     files: Mapping[str, FrozenFile]  # by role
     previous: str | None  # SHA-256 of the manifest of the revision before
+    has_code: bool = False  # graders and plugins are among the files; False: made before they were
 
     def dump(self) -> bytes:
         """The bytes that are stamped."""
@@ -95,6 +96,7 @@ class Manifest:
                     for role, file in self.files.items()
                 },
                 "previous": self.previous,
+                **({"code": True} if self.has_code else {}),
             },
             what=MANIFEST,
         )
@@ -136,7 +138,9 @@ class TreeStatement:
 def parse_manifest(data: bytes, *, name: str = MANIFEST) -> Manifest:
     """Read a manifest. Raises ManifestError."""
     fields = {"study": str, "revision": int, "created": str, "product": str, "files": dict}
-    value = _canonical(data, name, _MANIFEST_SCHEMA, {**fields, "previous": (str, type(None))})
+    value = _canonical(
+        data, name, _MANIFEST_SCHEMA, {**fields, "previous": (str, type(None))}, flag="code"
+    )
     files = {}
     for role, entry in value["files"].items():
         if not isinstance(entry, dict) or entry.keys() != {"path", "sha256"}:
@@ -152,6 +156,7 @@ def parse_manifest(data: bytes, *, name: str = MANIFEST) -> Manifest:
         product=value["product"],
         files=files,
         previous=value["previous"],
+        has_code="code" in value,
     )
 
 
@@ -172,9 +177,14 @@ def parse_tree(data: bytes, *, name: str = "tree.json") -> TreeStatement:
 
 
 def _canonical(
-    data: bytes, name: str, schema: str, fields: Mapping[str, type | tuple[type, ...]]
+    data: bytes,
+    name: str,
+    schema: str,
+    fields: Mapping[str, type | tuple[type, ...]],
+    *,
+    flag: str = "",
 ) -> dict[str, Any]:
-    """A document of exactly these fields, in canonical form."""
+    """A document of exactly these fields, in canonical form; `flag` may be there, and is true."""
     try:
         value = json.loads(data)
         canonical = canonical_json(value)
@@ -184,8 +194,10 @@ def _canonical(
         raise ManifestError(f"{name}: no document of schema {schema}")
     if canonical != data:
         raise ManifestError(f"{name}: not canonical JSON: it was written by something else")
-    if value.keys() != {"schema", *fields}:
-        odd = sorted(value.keys() ^ {"schema", *fields})
+    if flag in value and value[flag] is not True:
+        raise ManifestError(f"{name}: {flag}: of another type")
+    if value.keys() - {flag} != {"schema", *fields}:
+        odd = sorted((value.keys() - {flag}) ^ {"schema", *fields})
         raise ManifestError(f"{name}: fields missing or unknown: {', '.join(odd)}")
     for key, kind in fields.items():
         if not isinstance(value[key], kind) or isinstance(value[key], bool):

@@ -43,6 +43,7 @@ class RegistrationReport:
     tree: TreeStatement | None = None
     tree_token: VerifiedToken | None = None
     product_changed: tuple[str, ...] | None = None  # None: not checked
+    has_foreign_code: bool = False  # graders or plugins that are not ours decide in the study
     openssl: tuple[str, ...] = ()  # commands, relative to the project's root
 
     @property
@@ -82,9 +83,11 @@ class RegistrationReport:
         """One line for header, records and ledger."""
         if self.token is None or self.digest is None or not self.ok:
             return f"{self.study}: registration does not hold"
+        covered = self.manifest is None or self.manifest.has_code or not self.has_foreign_code
         return (
             f"{self.study} r{self.revision:02d} sha256:{self.digest[:16]}, stamped by "
             f"{self.token.root} at {rfc3339(self.token.gen_time)}, {self.token.independence}"
+            f"{'' if covered else ', graders not covered'}"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Final
 
 from pytest_sremut.errors import HarnessError, UsageError
 from pytest_sremut.oracles.benchmark.layout import Layout
+from pytest_sremut.study.code import imported_names, with_parents
 from pytest_sremut.study.model import BenchmarkPins, OracleSpec, Study
 from pytest_sremut.study.names import Instrument
 
@@ -191,7 +192,7 @@ class Checkout:
         found: set[str] = set()
         while waiting:
             module = waiting.pop()
-            for part in _with_parents(module):
+            for part in with_parents(module):
                 file = self._file(part)
                 if file and file not in found and self._is_oracle_file(file):
                     found.add(file)
@@ -244,14 +245,7 @@ class Checkout:
         except (SyntaxError, ValueError) as error:
             raise UsageError(f"{self.directory / file}: cannot be parsed: {error}") from error
         package = module if file.endswith("/__init__.py") else module.rpartition(".")[0]
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                above = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*(above if node.level else []), *filter(None, [node.module])])
-                yield base
-                yield from (f"{base}.{alias.name}" for alias in node.names)
+        yield from imported_names(tree, package)
 
     def _git(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [
@@ -278,9 +272,3 @@ def _beside(file: Path, folders: Collection[Path]) -> bool:
     """Whether it lies in one of the directories, or in a bytecode cache of one."""
     parent = file.parent
     return (parent.parent if parent.name == "__pycache__" else parent) in folders
-
-
-def _with_parents(module: str) -> Iterator[str]:
-    parts = module.split(".")
-    for count in range(1, len(parts) + 1):
-        yield ".".join(parts[:count])

@@ -16,7 +16,8 @@ from typing import Any
 from pytest_sremut.errors import HarnessError
 from pytest_sremut.oracles.benchmark.checkout import Checkout
 from pytest_sremut.oracles.benchmark.kubeconfig import write_single_context
-from pytest_sremut.oracles.benchmark.launching import Launcher, checked
+from pytest_sremut.oracles.benchmark.launching import Launcher
+from pytest_sremut.oracles.conclude import Answer, done
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.oracles.warm import WarmWorker
 from pytest_sremut.study.model import BenchmarkPins
@@ -73,13 +74,13 @@ class BenchmarkDeployer:
         self._count += 1
         message = {"type": action, "request": own.to_json(), "classes": {}, "name": name}
         try:
-            told = worker.ask(self._count, message, timeout=request.timeout)
+            answer = Answer.of(worker.ask(self._count, message, timeout=request.timeout))
         except BaseException:
             # Whatever stopped us, no deployer may go on by itself.
             self.close()
             raise
-        answer = checked(told)
-        return {**answer["done"], "stdout": answer["stdout"], "stderr": answer["stderr"]}
+        told = done(f"{action} {request.oracle.id}", request.timeout, answer)
+        return {**told["done"], "stdout": told["stdout"], "stderr": told["stderr"]}
 
     def close(self) -> None:
         """End its process and whatever that runs."""

@@ -1,8 +1,9 @@
 """The two instruments that read a benchmark's unmodified classes: `own` and `pinned`.
 
 They differ in the interpreter and with it in every library that the oracle uses: `own` runs under
-ours, `pinned` under the benchmark's. Both fork each reading from a warm worker. Before a reading
-counts, the modules that were really compiled are compared with the study's pins once more.
+ours, `pinned` under the benchmark's. Both fork each reading from a warm worker. Before anything is
+asked of the worker the pinned files are hashed here; what the worker says that it compiled is
+compared besides, and can only make matters worse.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
 from pytest_sremut.oracles.benchmark.checkout import Checkout
 from pytest_sremut.oracles.benchmark.deployer import BenchmarkDeployer
 from pytest_sremut.oracles.benchmark.kubeconfig import write_single_context
-from pytest_sremut.oracles.benchmark.launching import Launcher, checked
+from pytest_sremut.oracles.benchmark.launching import Launcher
 from pytest_sremut.oracles.benchmark.layout import Layout
 from pytest_sremut.oracles.benchmark.turn import Turn
+from pytest_sremut.oracles.conclude import Answer, done, reading_lost, reading_of
 from pytest_sremut.oracles.oracle_port import Reading
 from pytest_sremut.oracles.request import ReadingRequest
-from pytest_sremut.oracles.warm import WarmWorker
+from pytest_sremut.oracles.warm import WarmWorker, WorkerLostError
 from pytest_sremut.study.model import BenchmarkPins, Study
 from pytest_sremut.study.names import Instrument
 
@@ -40,6 +42,7 @@ class BenchmarkInstrument:
         directory: The checkout.
         layouts: Adapters by the benchmark's name.
         python: The interpreter of `pinned`; `own` runs under ours.
+        closed: Directories that no oracle may write to; the checkout is another.
     """
 
     def __init__(
@@ -49,13 +52,16 @@ class BenchmarkInstrument:
         directory: Path,
         layouts: Mapping[str, Layout],
         python: str = sys.executable,
+        closed: Sequence[Path] = (),
     ) -> None:
         self.name = kind.value
         self._directory = directory
         self._layouts = layouts
         self._checkouts: dict[str, Checkout] = {}
         self._scratch = Path(tempfile.mkdtemp(prefix="sremut-benchmark-"))
-        self._launcher = Launcher(instrument=kind, python=python, scratch=self._scratch)
+        self._launcher = Launcher(
+            instrument=kind, python=python, scratch=self._scratch, closed=tuple(closed)
+        )
         self._deployers: dict[str, BenchmarkDeployer] = {}
         self._worker: WarmWorker | None = None
         self._key: tuple[Any, ...] = ()
@@ -105,10 +111,24 @@ class BenchmarkInstrument:
     def read(self, request: ReadingRequest) -> Reading:
         """See `Instrument`. One reading at a time; others wait."""
         pins = _pins(request)
-        answer = self._ask("read", request)
-        reading = Reading.from_json(answer.get("reading"))
-        self._verify(reading.facts, pins)
-        return replace(reading, facts={**reading.facts, "commit": pins.commit})
+        checkout = self.checkout(pins.name)
+        layout = checkout.layout
+        classes = self._classes(request)
+        facts: dict[str, Any] = {
+            "commit": pins.commit,
+            "classes": classes,
+            "key": layout.success,  # whoever judges the kept object again must know it
+            "baseline": "captured" if request.captured else "not captured",
+        }
+        try:
+            answer, ready = self._ask("read", request)
+        except WorkerLostError as error:
+            return reading_lost(request, str(error), instrument=self.name, facts=facts)
+        facts |= {**ready["versions"], "walls": ready["walls"]}
+        reading = reading_of(
+            request, answer, instrument=self.name, facts=facts, key=layout.success, notes=True
+        )
+        return replace(reading, facts=self._checked(reading.facts, pins))
 
     def capture(self, request: ReadingRequest) -> Mapping[str, Any]:
         """What the oracle's `capture_baseline()` changed in it; empty where it has none.
@@ -116,7 +136,7 @@ class BenchmarkInstrument:
         Called in the healthy state; `ReadingRequest.captured` of every later reading.
         Raises what `read` raises.
         """
-        captured: Mapping[str, Any] = self._ask("capture", request)["captured"]
+        captured: Mapping[str, Any] = self._done("capture", request)["captured"]
         return captured
 
     def diagnose(self, request: ReadingRequest) -> Mapping[str, Any]:
@@ -124,7 +144,7 @@ class BenchmarkInstrument:
 
         Raises what `read` raises; the caller must not let it touch a verdict.
         """
-        told: Mapping[str, Any] = self._ask("diagnose", request)["diagnostic"]
+        told: Mapping[str, Any] = self._done("diagnose", request)["diagnostic"]
         return told
 
     def operate(self, action: str, request: ReadingRequest, fault: str) -> Mapping[str, Any]:
@@ -151,7 +171,7 @@ class BenchmarkInstrument:
         elif layout.private:
             self._turn = self._turn or Turn(layout.name)
             self._turn.take()
-        answer = self._ask(action, request, fault=fault, private=own)
+        answer = self._done(action, request, fault=fault, private=own)
         if action == "recover" and self._turn is not None:
             self._turn.give()
         return {
@@ -182,10 +202,23 @@ class BenchmarkInstrument:
 
     # -- pieces -------------------------------------------------------------------------------
 
-    def _ask(self, task: str, request: ReadingRequest, **more: Any) -> dict[str, Any]:
+    def _done(self, task: str, request: ReadingRequest, **more: Any) -> dict[str, Any]:
+        answer, _ = self._ask(task, request, **more)
+        of_an_oracle = task in ("capture", "diagnose")
+        name = f"{'oracle' if of_an_oracle else task} {request.oracle.id}"
+        return done(name, request.timeout, answer)
+
+    def _classes(self, request: ReadingRequest) -> dict[str, str]:
+        checkout = self.checkout(_pins(request).name)
+        return {node.use: checkout.place(node.use) for node in request.oracle.walk() if node.use}
+
+    def _ask(
+        self, task: str, request: ReadingRequest, **more: Any
+    ) -> tuple[Answer, Mapping[str, Any]]:
         pins = _pins(request)
-        checkout = self.checkout(pins.name)
-        classes = {node.use: checkout.place(node.use) for node in request.oracle.walk() if node.use}
+        classes = self._classes(request)
+        if task != "recover":  # what was broken is put back, whatever else is wrong
+            self._refuse_other_files(pins)
         with self._lock:
             worker = self._running(pins, frozenset())
             kubeconfig = self._launcher.kubeconfig
@@ -194,12 +227,13 @@ class BenchmarkInstrument:
             self._count += 1
             message = {"type": task, "request": own.to_json(), "classes": classes, **more}
             try:
+                ready = worker.ready()
                 answer = worker.ask(self._count, message, timeout=request.timeout)
             except BaseException:
                 # As in `Isolated`: whatever stopped us, no oracle may go on by itself.
                 self._stop()
                 raise
-        return checked(answer)
+        return Answer.of(answer), ready
 
     def _may_be_private(self, pins: BenchmarkPins) -> bool:
         """Whether the worker can enter a mount namespace of its own. Raises HarnessError."""
@@ -212,8 +246,10 @@ class BenchmarkInstrument:
             return self._worker
         self._stop()
         layout = self.checkout(pins.name).layout
-        self._worker = self._launcher.start(
-            self.checkout(pins.name).directory,
+        directory = self.checkout(pins.name).directory
+        launcher = replace(self._launcher, closed=(directory, *self._launcher.closed))
+        self._worker = launcher.start(
+            directory,
             layout,
             imports=pins.imports,
             modules=modules | _client_module(layout),
@@ -226,18 +262,48 @@ class BenchmarkInstrument:
             self._worker.stop()
             self._worker = None
 
-    def _verify(self, facts: Mapping[str, Any], pins: BenchmarkPins) -> None:
-        """What was compiled is what was pinned. Raises GuardRefusedError, a protocol violation."""
-        loaded: Mapping[str, str] = facts.get("modules", {})
-        needed = {file for files in facts.get("sources", {}).values() for file in files}
-        for file, found in loaded.items():
+    def _refuse_other_files(self, pins: BenchmarkPins) -> None:
+        """The pinned files are the pinned ones. Raises GuardRefusedError, a protocol violation."""
+        checkout = self.checkout(pins.name)
+        for file, pinned in pins.files.items():
+            self._refuse_other(file, checkout.digest(file) or "no such file", pinned)
+
+    def _checked(self, facts: Mapping[str, Any], pins: BenchmarkPins) -> dict[str, Any]:
+        """What was compiled is what was pinned; the facts with our own digests of it.
+
+        Raises GuardRefusedError, a protocol violation.
+        """
+        checkout = self.checkout(pins.name)
+        compiled = _texts(facts.get("compiled"))
+        needed = {file for files in _lists(facts.get("sources")) for file in files}
+        modules = {}
+        for file, told in compiled.items():
+            found = checkout.digest(file) if ".." not in Path(file).parts else ""
             if file in pins.files or file in needed:
                 pinned = pins.files.get(file, "nothing")
-                if found != pinned:
-                    raise GuardRefusedError(
-                        f"{self._directory / file}: SHA-256 as loaded: found {found}; "
-                        f"pinned: {pinned}"
-                    )
+                self._refuse_other(file, told, pinned)
+                self._refuse_other(file, found, pinned)
+            modules[file] = found
+        rest = {name: value for name, value in facts.items() if name != "compiled"}
+        return {**rest, "modules": dict(sorted(modules.items()))}
+
+    def _refuse_other(self, file: str, found: str, pinned: str) -> None:
+        if found != pinned:
+            raise GuardRefusedError(
+                f"{self._directory / file}: SHA-256 as loaded: found {found}; pinned: {pinned}"
+            )
+
+
+def _texts(value: Any) -> dict[str, str]:
+    """The texts of a mapping that a grader's process has sent."""
+    found = value.items() if isinstance(value, dict) else ()
+    return {name: text for name, text in found if isinstance(text, str)}
+
+
+def _lists(value: Any) -> list[list[str]]:
+    """The lists of texts of a mapping that a grader's process has sent."""
+    found = value.values() if isinstance(value, dict) else ()
+    return [[one for one in item if isinstance(one, str)] for item in found if type(item) is list]
 
 
 def _client_module(layout: Layout) -> frozenset[str]:

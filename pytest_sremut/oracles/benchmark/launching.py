@@ -1,19 +1,18 @@
-"""Starting the process that runs a benchmark's code, and telling its answers from its failures."""
+"""Starting the process that runs a benchmark's code."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
 from pytest_sremut.oracles.benchmark.layout import Layout
-from pytest_sremut.oracles.warm import WarmWorker, allowed_environment
+from pytest_sremut.oracles.warm import WarmWorker, allowed_environment, walls_for
 from pytest_sremut.study.names import Imports, Instrument
 
-__all__ = ["Launcher", "checked"]
+__all__ = ["Launcher"]
 
 _WORKER: Final = Path(__file__).with_name("worker.py")
 _START: Final = {Imports.LIGHT.value: 60.0, Imports.FULL.value: 300.0}
@@ -31,11 +30,13 @@ class Launcher:
         python: The interpreter.
         scratch: A directory of ours that lives as long as the workers: they run in it, and it holds
             the kubeconfig that they are given.
+        closed: Directories that nothing of the benchmark's may write to.
     """
 
     instrument: Instrument
     python: str
     scratch: Path
+    closed: tuple[Path, ...] = ()
 
     @property
     def kubeconfig(self) -> Path:
@@ -63,30 +64,13 @@ class Launcher:
                 "KUBECACHEDIR": str(self.scratch / "kubecache"),
             },
             {
-                "instrument": self.instrument.value,
                 "path": [entry or str(Path.cwd()) for entry in sys.path] if own else [],
                 "checkout": str(checkout),
                 "layout": layout.to_json(),
                 "light": list(layout.light) if imports == Imports.LIGHT else [],
                 "modules": sorted(modules),
+                **walls_for(self.closed),
             },
             directory=self.scratch,
             start=_START[imports],
         )
-
-
-def checked(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer that holds what was asked for.
-
-    Raises:
-        UsageError: The study, or the layout, names something that does not exist.
-        GuardRefusedError: What was asked for is not allowed.
-        HarnessError: It failed.
-    """
-    if "usage" in answer:
-        raise UsageError(str(answer["usage"]))
-    if "refused" in answer:
-        raise GuardRefusedError(str(answer["refused"]))
-    if "harness" in answer:
-        raise HarnessError(str(answer["harness"]))
-    return dict(answer)

@@ -15,13 +15,14 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Callable, Sequence
-from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from pytest_sremut.errors import HarnessError
+from pytest_sremut.oracles.exact import exact_hook
 
 __all__ = ["CheckoutImports"]
 
@@ -38,7 +39,7 @@ class CheckoutImports:
     def __init__(self, checkout: Path, path: Sequence[str], light: Sequence[str]) -> None:
         self.checkout = checkout.resolve()
         self.digests: dict[str, str] = {}  # file inside the checkout -> SHA-256 as compiled
-        sys.path_hooks.insert(0, self._hook())
+        sys.path_hooks.insert(0, exact_hook(self.checkout, self._seen))
         for entry in reversed(path):
             sys.path.insert(0, str((self.checkout / entry).resolve()))
         sys.path_importer_cache.clear()
@@ -69,23 +70,8 @@ class CheckoutImports:
         origin = getattr(sys.modules.get(module), "__file__", None)
         return self._relative(origin) if origin else ""
 
-    def _hook(self) -> Callable[[str], FileFinder]:
-        owner = self
-
-        class Exact(SourceFileLoader):
-            def get_code(self, fullname: str) -> CodeType | None:
-                file = self.get_filename(fullname)
-                data = self.get_data(file)
-                owner.digests[owner._relative(file)] = hashlib.sha256(data).hexdigest()
-                code: CodeType = self.source_to_code(data, file)
-                return code
-
-        def hook(entry: str) -> FileFinder:
-            if not Path(entry).is_relative_to(owner.checkout):
-                raise ImportError(entry)
-            return FileFinder(entry, (Exact, SOURCE_SUFFIXES))
-
-        return hook
+    def _seen(self, file: str, data: bytes) -> None:
+        self.digests[self._relative(file)] = hashlib.sha256(data).hexdigest()
 
     def _relative(self, file: str) -> str:
         path = Path(file).resolve()

@@ -7,6 +7,7 @@ Rules kept here:
 * attributes that must be absent are asserted to be absent before anything is called;
 * what the oracle or its constructor raises, `SystemExit` included, is its ERROR; what goes wrong
   while its problem is made is ours;
+* what is noted here of a call is shown, and never decided upon: the oracle's code ran beside it;
 * nothing is patched: not the classes, not the modules, not the client.
 
 Standard library only.
@@ -23,18 +24,11 @@ from pytest_sremut.errors import GuardRefusedError, HarnessError, UsageError
 from pytest_sremut.oracles.benchmark.layout import Application, Call, Layout
 from pytest_sremut.oracles.benchmark.source import CheckoutImports
 from pytest_sremut.oracles.benchmark.state import difference, reachable, restore, snapshot
-from pytest_sremut.oracles.oracle_port import (
-    Raised,
-    Reading,
-    json_ready,
-    judge,
-    raised_as_text,
-    why_no_verdict,
-)
+from pytest_sremut.oracles.oracle_port import Raised, json_ready, raised_as_text
 from pytest_sremut.oracles.request import OracleNode, ReadingRequest
-from pytest_sremut.oracles.serving import now
+from pytest_sremut.oracles.serving import Begun
+from pytest_sremut.oracles.told import Told
 from pytest_sremut.study.model import BenchmarkPins
-from pytest_sremut.study.verdict import Verdict
 
 __all__ = ["Subject"]
 
@@ -69,46 +63,25 @@ class Subject:
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def read(self, instrument: str) -> Reading:
-        """Evaluate once."""
-        request, key = self._request, self._layout.success
+    def read(self, begun: Begun) -> Told:
+        """Evaluate once. Raises HarnessError or UsageError before `begun` was called."""
         problem = self._problem()
         self._assert_absent(problem)
-        started, begun = now(), time.perf_counter()
+        for place in self._classes.values():
+            self._imports.find(place)
+        sources = self._sources()
         returned: Any = None
         raised: Raised | None = None
         with self._given(problem):
+            begun()
             try:
-                oracle = self._built(request.oracle, problem)
+                oracle = self._built(self._request.oracle, problem)
                 self._restore(oracle)
-                # Making the oracle is not its grading.
-                started, begun = now(), time.perf_counter()
-                returned = getattr(oracle, self._layout.evaluate)()
-            except (HarnessError, UsageError, KeyboardInterrupt):
-                raise
+                returned = json_ready(getattr(oracle, self._layout.evaluate)())
             except BaseException as error:
                 raised = raised_as_text(error)
-            elapsed = time.perf_counter() - begun
-        reason = f"{raised.type}: {raised.message}" if raised else why_no_verdict(returned, key)
-        return Reading(
-            oracle=request.oracle.id,
-            use=request.oracle.use,
-            instrument=instrument,
-            verdict=Verdict.ERROR if raised else judge(returned, key),
-            reason=reason,
-            returned=json_ready(returned),
-            exception=raised,
-            started=started,
-            elapsed=elapsed,
-            stdout="",
-            stderr="",
-            facts={
-                "problem": {"class": self._pins.problem_class, **self.notes},
-                "classes": dict(self._classes),
-                "sources": self._sources(),
-                "baseline": "captured" if request.captured else "not captured",
-            },
-        )
+        notes = {"problem": {"class": self._pins.problem_class, **self.notes}, "sources": sources}
+        return Told(returned=returned, exception=raised, notes=notes)
 
     def capture(self) -> dict[str, Any]:
         """Let the oracle see the healthy state; what that changed in it. Raises HarnessError."""

@@ -3,8 +3,11 @@
 Started by its path, `PYTHON -I -B .../worker.py`, under whatever interpreter audits the benchmark,
 which need not have our dependencies: of ours, only modules of the standard library's kind are
 imported, and our directory leaves `sys.path` before the benchmark enters it. The protocol is that
-of `serving`; `hello` has `instrument`, `path` (entries of `sys.path`), `checkout`, `layout`,
-`light` and `modules`, and `ready` tells versions, digests and what could not be imported.
+of `serving`; `hello` has `path` (entries of `sys.path`), `checkout`, `layout`, `light`, `modules`
+and `closed`, and `ready` tells versions and what could not be imported.
+
+A benchmark's modules are imported here, so that a reading need not wait for them. What they do
+while they are imported is done to this process: it is believed as little as theirs.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ sys.path.insert(0, _ROOT)
 
 import platform  # noqa: E402
 from collections.abc import Mapping  # noqa: E402
+from dataclasses import replace  # noqa: E402
 from importlib import metadata  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -29,7 +33,7 @@ from pytest_sremut.oracles.benchmark.layout import Application, Layout  # noqa: 
 from pytest_sremut.oracles.benchmark.source import CheckoutImports  # noqa: E402
 from pytest_sremut.oracles.benchmark.subject import Subject  # noqa: E402
 from pytest_sremut.oracles.request import ReadingRequest  # noqa: E402
-from pytest_sremut.oracles.serving import READ, serve  # noqa: E402
+from pytest_sremut.oracles.serving import READ, Begun, serve  # noqa: E402
 
 sys.path.remove(_ROOT)
 
@@ -40,65 +44,80 @@ class Worker:
     """What one `hello` made of this process, and the tasks that it can be asked for."""
 
     def __init__(self) -> None:
-        self.instrument = "own"
         self._layout: Layout | None = None
         self._imports: CheckoutImports | None = None
 
     def warm_up(self, hello: Mapping[str, Any]) -> Mapping[str, Any]:
         """Import what every reading needs. What fails is told, and fails again in each reading."""
-        self.instrument = hello["instrument"]
         sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
         self._layout = Layout.from_json(hello["layout"])
-        facts = {"private": bool(self._layout.private) and private.possible(), **_versions()}
+        facts = {
+            "private": bool(self._layout.private) and private.possible(),
+            "versions": _versions(),  # before anything of the benchmark's is imported
+        }
         problems: list[str] = []
         try:
             self._imports = CheckoutImports(
                 Path(hello["checkout"]), self._layout.path, hello["light"]
             )
         except HarnessError as error:
-            return {"problems": [str(error)], "modules": {}, **facts}
+            return {"problems": [str(error)], **facts}
         for place in (*self._layout.warm, *hello["modules"]):
             try:
                 self._imports.find(place) if ":" in place else self._imports.load(place)
             except HarnessError as error:
                 problems.append(str(error))
-        return {"problems": problems, "modules": dict(self._imports.digests), **facts}
+        return {"problems": problems, **facts}
 
-    def read(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+    def read(
+        self, request: ReadingRequest, message: Mapping[str, Any], begun: Begun
+    ) -> Mapping[str, Any]:
         """One reading."""
-        reading = self._subject(request, message).read(self.instrument).to_json()
+        told = self._subject(request, message).read(begun)
         assert self._imports is not None
-        reading["facts"] |= {"modules": dict(sorted(self._imports.digests.items())), **_versions()}
-        return {"reading": reading}
+        notes = {**(told.notes or {}), "compiled": dict(sorted(self._imports.digests.items()))}
+        return replace(told, notes=notes).frame()
 
-    def capture(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+    def capture(
+        self, request: ReadingRequest, message: Mapping[str, Any], _begun: Begun
+    ) -> Mapping[str, Any]:
         """What capturing the baseline changed."""
         return {"captured": self._subject(request, message).capture()}
 
-    def diagnose(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+    def diagnose(
+        self, request: ReadingRequest, message: Mapping[str, Any], _begun: Begun
+    ) -> Mapping[str, Any]:
         """The diagnostic calls."""
         told = self._subject(request, message).diagnose()
         raised = (call["exception"] for call in told["calls"])
         return {"diagnostic": {"exception": next(filter(None, raised), None), **told}}
 
-    def inject(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+    def inject(
+        self, request: ReadingRequest, message: Mapping[str, Any], _begun: Begun
+    ) -> Mapping[str, Any]:
         """The benchmark's own injector."""
         subject = self._apart(request, message)
         assert self._layout is not None
         return {"done": subject.operate(self._layout.inject, message["fault"])}
 
-    def recover(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+    def recover(
+        self, request: ReadingRequest, message: Mapping[str, Any], _begun: Begun
+    ) -> Mapping[str, Any]:
         """The benchmark's own recovery."""
         subject = self._apart(request, message)
         assert self._layout is not None
         return {"done": subject.operate(self._layout.recover, message["fault"])}
 
-    def deploy(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+    def deploy(
+        self, request: ReadingRequest, message: Mapping[str, Any], _begun: Begun
+    ) -> Mapping[str, Any]:
         """The benchmark's own deployment of an application."""
         subject, application = self._subject(request, message), self._application(message)
         return {"done": subject.deploy(application, application.deploy)}
 
-    def remove(self, request: ReadingRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+    def remove(
+        self, request: ReadingRequest, message: Mapping[str, Any], _begun: Begun
+    ) -> Mapping[str, Any]:
         """The benchmark's own removal of it."""
         subject, application = self._subject(request, message), self._application(message)
         return {"done": subject.deploy(application, application.remove)}
@@ -145,7 +164,7 @@ def main() -> int:
         "deploy": worker.deploy,
         "remove": worker.remove,
     }
-    return serve(worker.warm_up, tasks, instrument=lambda: worker.instrument)
+    return serve(worker.warm_up, tasks)
 
 
 if __name__ == "__main__":

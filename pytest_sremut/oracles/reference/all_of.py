@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_sremut.oracles.oracle_port import CapturesBaseline, Oracle, why_no_verdict
+from pytest_sremut.oracles.oracle_port import (
+    CapturesBaseline,
+    Oracle,
+    json_ready,
+    why_no_verdict,
+)
 
 __all__ = ["AllOf"]
 
@@ -34,7 +39,7 @@ class AllOf:
         """`success`, the children's results under `oracles`, and `accuracy` in percent."""
         results: list[dict[str, Any]] = []
         for name, child in self._children:
-            returned = child.evaluate()
+            returned = json_ready(child.evaluate())  # looked at once, as what it is then
             if why := why_no_verdict(returned):
                 raise TypeError(f"{name}: {why}")
             results.append({**returned, "name": name})

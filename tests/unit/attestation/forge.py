@@ -169,9 +169,9 @@ def write_project(root: Path) -> Path:
 
 
 def make_study() -> SimpleNamespace:
-    """What this room needs of a `Study`: id, file, frozen."""
+    """What this room needs of a `Study`: id, file, frozen, and whose its graders are."""
     frozen = {role: PurePosixPath(name) for role, name in FILES.items()}
-    return SimpleNamespace(id="s1", file=frozen["study"], frozen=frozen)
+    return SimpleNamespace(id="s1", file=frozen["study"], frozen=frozen, oracles=())
 
 
 def git(root: Path, *arguments: str) -> str:

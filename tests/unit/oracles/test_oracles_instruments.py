@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_kube import FakeKube
 
 from pytest_sremut.errors import HarnessError, UsageError
 from pytest_sremut.oracles.instruments import InProcess, Instrument, Isolated
@@ -28,15 +27,18 @@ RequestFor = Callable[..., ReadingRequest]
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Isolated]:
     """One worker for the whole module, as a session has it."""
-    instrument = Isolated(modules=["rogue_oracles"])
+    instrument = Isolated()
     instrument.start()
     yield instrument
     instrument.close()
 
 
-@pytest.fixture
-def inside() -> InProcess:
-    return InProcess(connect=lambda path, context: FakeKube())
+@pytest.fixture(scope="module")
+def inside() -> Iterator[InProcess]:
+    instrument = InProcess()
+    instrument.start()
+    yield instrument
+    instrument.close()
 
 
 @pytest.fixture(params=["in-process", "isolated"])
@@ -85,7 +87,7 @@ def test_a_rejecting_grader_sees_its_context(
     [
         ("None", "returned a NoneType"),
         ("{'success': 1}", "'success' is an int"),
-        ("object()", "returned an object"),
+        ("object()", "returned <object object at "),
         ("[1, 2]", "returned a list"),
     ],
 )
@@ -175,6 +177,63 @@ def test_a_grader_that_changes_its_process(instrument: Instrument, request_for: 
     assert "SREMUT_ROGUE" not in names
 
 
+def test_a_hard_exit_is_the_oracles_error(instrument: Instrument, request_for: RequestFor) -> None:
+    reading = instrument.read(request_for("HardExits"))
+    assert reading.verdict is Verdict.ERROR
+    assert reading.exception is not None
+    assert reading.exception.type == "ProcessExit"
+    assert "exited with 7" in reading.reason
+    assert reading.stderr == "going\n"
+
+
+def test_closed_descriptors_are_the_oracles_error(
+    instrument: Instrument, request_for: RequestFor
+) -> None:
+    assert instrument.read(request_for("ClosesEverything")).verdict is Verdict.ERROR
+    assert instrument.read(request_for("Accepts")).verdict is Verdict.ACCEPT
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("KillsItself", "ended by signal 9"), ("Interrupted", "KeyboardInterrupt")]
+)
+def test_an_early_end_is_the_oracles_error(
+    instrument: Instrument, request_for: RequestFor, name: str, why: str
+) -> None:
+    reading = instrument.read(request_for(name))
+    assert reading.verdict is Verdict.ERROR
+    assert why in reading.reason
+    assert instrument.read(request_for("Accepts")).verdict is Verdict.ACCEPT
+
+
+def test_a_killed_worker_is_an_error_and_the_next_reading_has_a_new_one(
+    instrument: Instrument, request_for: RequestFor
+) -> None:
+    reading = instrument.read(request_for("KillsItsParent"))
+    assert reading.verdict is Verdict.ERROR
+    assert "the oracle worker died (status -9)" in reading.reason
+    assert reading.facts["modules"].keys() == {"rogue_oracles"}
+    assert instrument.read(request_for("Accepts")).verdict is Verdict.ACCEPT
+
+
+def test_a_hanging_grader_is_killed_with_its_descendants(
+    instrument: Instrument, request_for: RequestFor, tmp_path: Path
+) -> None:
+    note = tmp_path / "pids"
+    with pytest.raises(HarnessError, match=r"O1 did not end within 0.5 s"):
+        instrument.read(request_for("Hangs", timeout=0.5, note=str(note)))
+    for pid in note.read_text().split():
+        assert _gone(int(pid))
+    assert instrument.read(request_for("Accepts")).verdict is Verdict.ACCEPT
+
+
+@pytest.mark.parametrize("name", ["Sleeps", "SwallowsEverything"])
+def test_a_grader_that_swallows_whatever_it_can_is_ended(
+    instrument: Instrument, request_for: RequestFor, name: str
+) -> None:
+    with pytest.raises(HarnessError, match=r"did not end within 0\.3 s"):
+        instrument.read(request_for(name, timeout=0.3))
+
+
 # -- isolated only -------------------------------------------------------------------------------
 
 
@@ -211,45 +270,6 @@ def test_standard_input_is_empty(warm: Isolated, request_for: RequestFor) -> Non
     assert warm.read(request_for("ReadsInput")).verdict is Verdict.ACCEPT
 
 
-def test_a_hard_exit_is_the_oracles_error(warm: Isolated, request_for: RequestFor) -> None:
-    reading = warm.read(request_for("HardExits"))
-    assert reading.verdict is Verdict.ERROR
-    assert reading.exception is not None
-    assert reading.exception.type == "ProcessExit"
-    assert "exited with 7" in reading.reason
-    assert reading.stderr == "going\n"
-
-
-def test_closed_descriptors_are_the_oracles_error(warm: Isolated, request_for: RequestFor) -> None:
-    assert warm.read(request_for("ClosesEverything")).verdict is Verdict.ERROR
-
-
-@pytest.mark.parametrize("name", ["KillsItself", "Interrupted"])
-def test_a_killed_process_is_no_reading(warm: Isolated, request_for: RequestFor, name: str) -> None:
-    with pytest.raises(HarnessError, match=r"signal 9|KeyboardInterrupt"):
-        warm.read(request_for(name))
-    assert warm.read(request_for("Accepts")).verdict is Verdict.ACCEPT
-
-
-def test_a_killed_worker_is_no_reading_and_the_next_one_has_a_new_worker(
-    warm: Isolated, request_for: RequestFor
-) -> None:
-    with pytest.raises(HarnessError, match="worker died"):
-        warm.read(request_for("KillsItsParent"))
-    assert warm.read(request_for("Accepts")).verdict is Verdict.ACCEPT
-
-
-def test_a_hanging_grader_is_killed_with_its_descendants(
-    warm: Isolated, request_for: RequestFor, tmp_path: Path
-) -> None:
-    note = tmp_path / "pids"
-    with pytest.raises(HarnessError, match=r"O1 did not end within 0.5 s"):
-        warm.read(request_for("Hangs", timeout=0.5, note=str(note)))
-    for pid in note.read_text().split():
-        assert _gone(int(pid))
-    assert warm.read(request_for("Accepts")).verdict is Verdict.ACCEPT
-
-
 def test_a_daemon_left_behind_is_ended_and_not_waited_for(
     warm: Isolated, request_for: RequestFor
 ) -> None:
@@ -258,11 +278,13 @@ def test_a_daemon_left_behind_is_ended_and_not_waited_for(
     assert _gone(reading.returned["daemon"])
 
 
-def test_a_large_result_keeps_its_verdict(warm: Isolated, request_for: RequestFor) -> None:
+def test_a_large_result_is_no_verdict(warm: Isolated, request_for: RequestFor) -> None:
+    """What was not kept cannot be judged."""
     expression = "{'success': True, 'x': 'y' * 20_000_000}"
     reading = warm.read(request_for("Returns", expression=expression))
-    assert reading.verdict is Verdict.ACCEPT
-    assert reading.returned == {"$repr": "<too large to keep>"}
+    assert reading.verdict is Verdict.ERROR
+    assert reading.returned == {"$repr": "<dict: too large to keep>"}
+    assert reading.reason == "the oracle returned <dict: too large to keep>, not a mapping"
 
 
 def test_an_interpreter_that_is_none(request_for: RequestFor) -> None:
@@ -353,29 +375,29 @@ instrument.read(ReadingRequest.from_json({request_for("Hangs", note=str(note)).t
 # -- in process only -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["Sleeps", "SwallowsEverything"])
-def test_a_grader_that_hangs_in_process(
-    inside: InProcess, request_for: RequestFor, name: str
+def test_a_process_is_kept_for_each_oracle(inside: InProcess, request_for: RequestFor) -> None:
+    first = inside.read(request_for("Counts"))
+    again = inside.read(request_for("Counts"))
+    other = inside.read(
+        replace(request_for("Counts"), oracle=replace(request_for("Counts").oracle, id="O2"))
+    )
+    assert [one.returned["count"] for one in (first, again, other)] == [1, 2, 1]
+    assert first.facts["pid"] == again.facts["pid"] != other.facts["pid"]
+    assert os.getpid() not in {first.facts["pid"], other.facts["pid"]}
+
+
+def test_nothing_is_kept_for_an_isolated_oracle(warm: Isolated, request_for: RequestFor) -> None:
+    assert [warm.read(request_for("Counts")).returned["count"] for _ in range(2)] == [1, 1]
+
+
+def test_all_of_our_environment_is_there(
+    request_for: RequestFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGTERM)]
-    with pytest.raises(HarnessError, match=r"did not end within 0\.3 s"):
-        inside.read(request_for(name, timeout=0.3))
-    assert handlers == [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGTERM)]
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-
-
-def test_whether_the_limit_is_in_force_is_a_fact(
-    inside: InProcess, request_for: RequestFor
-) -> None:
-    assert inside.read(request_for("Accepts")).facts["time_limit"] is True
-    seen: list[bool] = []
-    request = request_for("Accepts")
-    thread = threading.Thread(target=lambda: seen.append(inside.read(request).facts["time_limit"]))
-    thread.start()
-    thread.join()
-    assert seen == [False]
-
-
-def test_a_ctrl_c_in_process_is_ours(inside: InProcess, request_for: RequestFor) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        inside.read(request_for("Interrupted"))
+    monkeypatch.setenv("SREMUT_TEST_VARIABLE", "1")
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
+    instrument = InProcess()
+    try:
+        names = instrument.read(request_for("Environment")).returned["names"]
+    finally:
+        instrument.close()
+    assert {"SREMUT_TEST_VARIABLE", "PYTHONPATH"} <= set(names)

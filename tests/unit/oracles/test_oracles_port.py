@@ -16,11 +16,11 @@ from pytest_sremut.errors import HarnessError
 from pytest_sremut.oracles.oracle_port import (
     CapturesBaseline,
     Raised,
-    Reading,
     json_ready,
     judge,
     why_no_verdict,
 )
+from pytest_sremut.oracles.told import Told
 from pytest_sremut.study.verdict import Verdict
 
 
@@ -57,6 +57,57 @@ def test_a_reason_says_what_was_returned() -> None:
     assert (
         why_no_verdict({"success": "yes"}) == "the oracle's 'success' is a str, not True or False"
     )
+
+
+@pytest.mark.parametrize(
+    ("kept", "reason"),
+    [
+        ({"$repr": "<object object>"}, "the oracle returned <object object>, not a mapping"),
+        ({"success": {"$repr": "(1+2j)"}}, "the oracle's 'success' is (1+2j), not True or False"),
+        ({"$repr": "x" * 200}, f"the oracle returned {'x' * 80}..., not a mapping"),
+    ],
+)
+def test_what_could_not_be_kept_is_no_verdict(kept: Any, reason: str) -> None:
+    assert judge(kept) is Verdict.ERROR
+    assert why_no_verdict(kept) == reason
+
+
+class _Changes(dict[str, Any]):
+    """Says one thing and then another."""
+
+    asked = 0
+
+    def __getitem__(self, key: str) -> Any:
+        self.asked += 1
+        return self.asked == 1
+
+    def __contains__(self, key: object) -> bool:
+        raise KeyboardInterrupt
+
+
+class _Hostile:
+    def __repr__(self) -> str:
+        raise SystemExit(0)
+
+    __eq__ = __hash__ = __repr__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        _Changes(success=True),
+        {"success": _Hostile()},
+        _Hostile(),
+        {"success": True, "more": [0] * 1_000_000},
+        {"success": True, **{str(number): number for number in range(200_000)}},
+        {"success": True, "text": "x" * (9 << 20)},
+        [{"success": True}] * 1_000_000,
+    ],
+)
+def test_a_hostile_object_is_kept_as_no_verdict(returned: Any) -> None:
+    kept = json_ready(returned)
+    assert judge(kept) is Verdict.ERROR
+    assert len(json.dumps(kept)) < 5_000
 
 
 def test_what_json_can_say_stays() -> None:
@@ -104,43 +155,73 @@ def test_anything_becomes_json(value: Any) -> None:
     assert json.loads(text) == json_ready(value)
 
 
-def _reading(**changes: Any) -> Reading:
-    fields: dict[str, Any] = {
-        "oracle": "O1", "use": "all-of", "instrument": "isolated", "verdict": Verdict.ERROR,
-        "reason": "E: m", "returned": None, "started": "2026-11-30T00:00:00Z", "elapsed": 0.5,
-        "exception": Raised(type="E", message="m", traceback="t"), "stdout": "", "stderr": "",
-        "facts": {"pid": 1},
-    }  # fmt: skip
-    return Reading(**(fields | changes))
+def _told(**changes: Any) -> dict[str, Any]:
+    return {"returned": {"success": True}, "exception": None, **changes}
 
 
-@pytest.mark.parametrize("changes", [{}, {"exception": None, "verdict": Verdict.ACCEPT}])
-def test_a_reading_crosses_a_process(changes: dict[str, Any]) -> None:
-    reading = _reading(**changes)
-    assert Reading.from_json(json.loads(json.dumps(reading.to_json()))) == reading
+@pytest.mark.parametrize(
+    "told",
+    [
+        Told(returned={"success": True, "x": [1, None]}, exception=None),
+        Told(returned=None, exception=Raised(type="E", message="m", traceback="t")),
+        Told(returned=None, exception=None, notes={"problem": {}}),
+    ],
+)
+def test_what_came_of_a_call_crosses_a_process(told: Told) -> None:
+    assert Told.parse(json.dumps(told.frame()), notes=told.notes is not None) == told
 
 
-_keys = st.sampled_from([*_reading().to_json(), "other"])
+_keys = st.sampled_from(["returned", "exception", "notes", "verdict", "oracle", "facts"])
 
 
 @given(_anything | st.dictionaries(_keys, _anything))
-def test_what_is_no_reading(value: Any) -> None:
+def test_what_is_no_answer_is_refused(value: Any) -> None:
     try:
-        reading = Reading.from_json(value)
+        text = json.dumps(value)
+    except (TypeError, ValueError):
+        return
+    try:
+        told = Told.parse(text)
     except HarnessError:
         return
-    assert isinstance(reading.verdict, Verdict)
+    assert value.keys() == {"returned", "exception"}
+    json.dumps(told.frame(), allow_nan=False).encode()
 
 
-@given(st.sampled_from(list(_reading().to_json())), _anything)
-def test_a_reading_with_one_wrong_field(field: str, value: Any) -> None:
-    body = _reading().to_json() | {field: value}
-    try:
-        reading = Reading.from_json(body)
-    except HarnessError:
-        return
-    assert isinstance(reading.reason, str)
-    assert isinstance(reading.elapsed, float)
+@given(st.text())
+def test_any_text_is_an_answer_or_is_refused(text: str) -> None:
+    with pytest.raises(HarnessError):
+        Told.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (_told(verdict="ACCEPT"), "a frame with exception, returned, verdict"),
+        (_told(notes={}), "a frame with exception, notes, returned"),
+        ({"returned": True}, "a frame with returned"),
+        (_told(exception={"type": "E"}), "an exception that is none"),
+        (_told(exception={"type": 1, "message": "", "traceback": ""}), "an exception that is none"),
+        ([], "list, no mapping"),
+    ],
+)
+def test_a_frame_with_more_or_less_than_the_answer_is_none(frame: Any, why: str) -> None:
+    with pytest.raises(HarnessError, match=why):
+        Told.parse(json.dumps(frame))
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"returned": NaN, "exception": null}', "9" * 9999]
+)
+def test_text_that_breaks_readers_of_json_is_refused(text: str) -> None:
+    with pytest.raises(HarnessError):
+        Told.parse(text)
+
+
+def test_what_an_answer_holds_is_bounded_once_more() -> None:
+    many = Told.parse(json.dumps(_told(returned=[0] * 500_000)))
+    assert many.returned == {"$repr": "<list: too large to keep>"}
+    assert judge(many.returned) is Verdict.ERROR
 
 
 def test_who_captures_a_baseline() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,19 +60,30 @@ def test_trees_that_cannot_be() -> None:
         oracle_tree(lost["a"], lost)
 
 
-def test_names_are_checked_without_importing_anything() -> None:
-    registry.known("all-of")
-    registry.known("python:no.such.module:Thing")
-    registry.known("reference:pods-and-deployments")
+def _node(use: str) -> OracleNode:
+    parts = (OracleNode(id="r", use="reference:pods-and-deployments"),) if use == "all-of" else ()
+    return OracleNode(id="O1", use=use, of=parts)
+
+
+def test_names_are_checked_without_importing_anything(tmp_path: Path) -> None:
+    (tmp_path / "bomb.py").write_text("raise SystemExit\nclass Grader: ...\n")
+    for fine in ("all-of", "reference:pods-and-deployments", "python:bomb:Grader"):
+        registry.known(_node(fine), tmp_path)
     for odd in ("", "reference:", "reference", "python:os", "python:os:a.b", "python:1:x", "x:y"):
         with pytest.raises(UsageError, match="allowed: "):
-            registry.known(odd)
+            registry.known(_node(odd), tmp_path)
+    with pytest.raises(UsageError, match=r"cannot import no\.such\.module"):
+        registry.known(_node("python:no.such.module:Thing"), tmp_path)
+    with pytest.raises(UsageError, match="bomb has no class Other"):
+        registry.known(_node("python:bomb:Other"), tmp_path)
+    with pytest.raises(UsageError, match="at least one oracle"):
+        registry.known(OracleNode(id="O1", use="all-of"), tmp_path)
 
 
 @given(st.text(max_size=20) | st.text(max_size=8).map(lambda text: f"python:{text}"))
 def test_any_name_is_known_or_refused(use: str) -> None:
     try:
-        registry.known(use)
+        registry.known(_node(use), Path("/nonexistent"))
     except UsageError:
         return
 
@@ -82,7 +95,30 @@ def test_reference_oracles_take_no_arguments() -> None:
         registry.build(node, lambda _: context)
 
 
-def test_which_modules_a_worker_imports_beforehand() -> None:
-    children = (OracleNode(id="a", use="python:b.c:X"), OracleNode(id="b", use="python:a:Y"))
-    tree = OracleNode(id="t", use="all-of", of=(*children, OracleNode(id="r", use="reference:x")))
-    assert registry.modules_of(tree) == ["a", "b.c"]
+def test_a_tree_with_one_class_that_is_not_ours_is_foreign() -> None:
+    ours = OracleNode(id="r", use="reference:pods-and-deployments")
+    theirs = OracleNode(id="p", use="python:a.b:C")
+    assert not registry.is_foreign(OracleNode(id="t", use="all-of", of=(ours,)))
+    assert registry.is_foreign(OracleNode(id="t", use="all-of", of=(ours, theirs)))
+
+
+def test_the_modules_of_an_oracle_are_hashed_as_they_lie_there(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "__init__.py").write_text("")
+    (tmp_path / "made" / "grader.py").write_text(
+        "import json\nfrom .parts import look\ndef f():\n    import made_late\n"
+    )
+    (tmp_path / "made" / "parts.py").write_text("look = 1\n")
+    (tmp_path / "made_late.py").write_text("raise SystemExit\n")
+    (tmp_path / "other.py").write_text("")
+    theirs = OracleNode(id="p", use="python:made.grader:C")
+    ours = OracleNode(id="r", use="reference:service-endpoints")
+    tree = OracleNode(id="t", use="all-of", of=(ours, theirs))
+    found = registry.digests(tree, registry.code_behind(tree, tmp_path))
+    assert set(found) == {
+        "made", "made.grader", "made.parts", "made_late",
+        "pytest_sremut.oracles.reference.all_of",
+        "pytest_sremut.oracles.reference.service_endpoints",
+    }  # fmt: skip
+    late = hashlib.sha256(b"raise SystemExit\n").hexdigest()
+    assert found["made_late"] == late

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from direct_reading import direct
 from fake_kube import FakeKube
 from world import NS, World, deployment, replica_set
 
@@ -26,7 +27,6 @@ from pytest_sremut.errors import HarnessError, SremutError
 from pytest_sremut.evidence.identity import AttemptIdentity, file_digests
 from pytest_sremut.evidence.root import EvidenceRoot
 from pytest_sremut.oracles.oracle_port import Reading
-from pytest_sremut.oracles.perform import perform
 from pytest_sremut.oracles.request import ReadingRequest
 from pytest_sremut.study.load import load_study
 from pytest_sremut.study.model import Study
@@ -71,7 +71,7 @@ class FakeInstrument:
 
     def read(self, request: ReadingRequest) -> Reading:
         self.before(request)
-        return self.change(request, perform(request, self._kube, instrument=self.name))
+        return self.change(request, direct(request, self._kube, instrument=self.name))
 
     def close(self) -> None:
         pass

@@ -157,6 +157,16 @@ class Environment(_Oracle):
         return {"success": True, "names": sorted(os.environ), "random": random.random()}
 
 
+class Counts(_Oracle):
+    """Remembers, for as long as its process lives."""
+
+    count = 0
+
+    def evaluate(self) -> Any:
+        Counts.count += 1
+        return {"success": True, "count": Counts.count}
+
+
 class Interrupted(_Oracle):
     def evaluate(self) -> Any:
         raise KeyboardInterrupt

@@ -155,21 +155,18 @@ class RemembersTooMuch(Grader):
 
 
 class WritesHome(Grader):
-    """Leaves a file in the benchmark's own directory."""
+    """Tries to leave files in the benchmark's own directory, and bytecode beside itself."""
 
     def grade(self):
-        Path(__file__).with_name("litter.txt").write_text("litter")
-        return {"solved": True}
-
-
-class WritesCache(Grader):
-    """Leaves bytecode beside itself, which its repository ignores."""
-
-    def grade(self):
-        cache = Path(__file__).with_name("__pycache__")
-        cache.mkdir(exist_ok=True)
-        (cache / "rogue.cpython-311.pyc").write_bytes(b"bytecode")
-        return {"solved": True}
+        refused = []
+        for name in ("litter.txt", "rogue.py", "__pycache__/rogue.cpython-311.pyc"):
+            path = Path(__file__).parent / name
+            try:
+                path.parent.mkdir(exist_ok=True)
+                path.open("ab").close()
+            except OSError as error:
+                refused.append(error.strerror)
+        return {"solved": True, "refused": refused}
 
 
 class ImportsLate(Grader):
