@@ -14,31 +14,35 @@ Rules:
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from pkgutil import iter_modules
 from types import CodeType
 from typing import NoReturn, TextIO
 
+from pytest_sremut.embedded import applets as package
 from pytest_sremut.embedded.kubelet.rootfs import TOOLS
 from pytest_sremut.embedded.linux import syscalls
 
 __all__ = ["applet_at", "compile_applets", "exit_code", "line_buffered", "run_applet"]
 
-_APPLETS = Path(__file__).parents[1] / "applets"
-
 
 def compile_applets() -> dict[str, CodeType]:
-    """Every applet by name; its imports are made, so that a fork finds them there."""
+    """Every applet's code by name; its imports are made, so that a fork finds them there."""
     found: dict[str, CodeType] = {}
-    for file in sorted(_APPLETS.glob("*.py")):
-        if file.name != "__init__.py":
-            found[file.stem] = compile(file.read_bytes(), str(file), "exec")
-            exec(found[file.stem], {"__name__": file.stem})  # noqa: S102 - a file of this package
+    for module in iter_modules(package.__path__):
+        name = f"{package.__name__}.{module.name}"
+        file = str(importlib.import_module(name).__file__)
+        code = SourceFileLoader(name, file).get_code(name)
+        assert code is not None  # as of any source
+        found[module.name] = code
     return found
 
 
