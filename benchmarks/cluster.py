@@ -3,14 +3,16 @@
     python benchmarks/cluster.py [--repeat 3]
 
 Prints JSON: medians of seconds until the API answers, seconds until the self-test is over,
-seconds from the first created object until every pod is Ready, and the proportional set size of
-all the cluster's processes while the application runs, the daemon included.
+CPU seconds that all its processes have used by then, seconds from the first created object until
+every pod is Ready, and the proportional set size of all the cluster's processes while the
+application runs, the daemon included.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import time
 from pathlib import Path
@@ -32,6 +34,18 @@ def pss_mib(pids: list[int]) -> float:
             continue
         total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
     return total / 1024
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    """CPU seconds of processes, and of their children that have ended."""
+    used = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        used += sum(map(int, fields[11:15]))
+    return used / os.sysconf("SC_CLK_TCK")
 
 
 def descendants(root: int) -> list[int]:
@@ -59,6 +73,7 @@ def once() -> dict[str, float]:
         deviations = cluster.fit_for_verdicts(timeout=30)
         assert not deviations, deviations
         tested = time.perf_counter() - begun
+        used = cpu_seconds(descendants(cluster.pid))
         cluster.api.create(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, namespace=""
         )
@@ -73,6 +88,7 @@ def once() -> dict[str, float]:
         return {
             "up_seconds": up,
             "self_test_seconds": tested,
+            "start_cpu_seconds": used,
             "application_ready_seconds": ready,
             "deployments": len(names),
             "processes": len(pids),

@@ -32,7 +32,7 @@ from api_faults import WAYS, Effect, FaultedWorld, Way, problems_of, run_to_its_
 from disk_faults import CALLS, ERRORS, DiskRun
 from engine_world import small_application
 
-from pytest_sremut.cluster import waiting
+from pytest_sremut.cluster import overlap, waiting
 from pytest_sremut.engine.steps import deploy
 
 WRITES = ("create", "replace", "delete")
@@ -56,6 +56,7 @@ def quick(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deploy, "manifests_of", small_application)
     patch.setattr(waiting, "_OUTAGE", 0.05)
     patch.setattr(waiting, "_BACK_OFF", (0.001, 0.001))
+    patch.setattr(overlap, "WIDTH", 1)  # calls have a number only one after another
 
 
 def plans(calls: list[str], every: int) -> Iterator[tuple[int, Way, Effect, bool]]:

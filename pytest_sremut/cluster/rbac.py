@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from importlib import resources
 from string import Template
 from typing import Any, Final
 
+from pytest_sremut.cluster.overlap import overlapped
 from pytest_sremut.cluster.port import Failed, KubeApi, Right
 from pytest_sremut.errors import UsageError
 
@@ -82,9 +84,12 @@ def lacking(
         Empty when nothing is missing; Failed when the server does not say.
     """
     missing: list[str] = []
-    needed = required(namespace, configmaps=configmaps)
-    for right in [*needed, *([CREATE_NAMESPACE] if create else [])]:
-        answer = api.allowed(right)
+    needed = [
+        *required(namespace, configmaps=configmaps),
+        *([CREATE_NAMESPACE] if create else []),
+    ]
+    answers = overlapped([partial(api.allowed, right) for right in needed])
+    for right, answer in zip(needed, answers, strict=True):
         if isinstance(answer, Failed):
             return answer
         if not answer:

@@ -7,6 +7,7 @@ that timed out means that the cluster was seen and was not as wanted.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ __all__ = [
     "Predicate",
     "WaitTimeoutError",
     "Waited",
+    "change_seen",
     "deployment_lacks",
     "deployments_ready",
     "job_finished",
@@ -35,6 +37,7 @@ Predicate = Callable[[Objects], str]
 
 _OUTAGE: Final = 10.0  # an API that is away for longer ends the wait
 _BACK_OFF: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+_UNWATCHED: Final = 0.25  # seconds between looks at what cannot be watched
 
 
 class WaitTimeoutError(ClusterError):
@@ -89,6 +92,34 @@ def wait_for(
         # The watch ended early or broke: list again, at once at first, then ever later.
         attempts = 0 if view.events > events else min(attempts + 1, len(_BACK_OFF) - 1)
         threading.Event().wait(min(_BACK_OFF[attempts], deadline - now))
+
+
+def change_seen(
+    api: KubeApi,
+    kind: Kind,
+    namespace: str,
+    *,
+    since: str,
+    within: float,
+    wait: Callable[[float], None],
+) -> bool:
+    """Wait until something of that kind changes after resource version `since`.
+
+    It never raises. A watch that is refused, breaks or ends early is no change: then `wait` lets a
+    little time pass, and the caller looks again.
+
+    Returns:
+        Whether a change was seen within `within` seconds.
+    """
+    begun = time.monotonic()
+    with contextlib.suppress(ClusterError):
+        for event in api.watch(kind, namespace, resource_version=since, timeout=within):
+            if event.type != "BOOKMARK":
+                return True
+    left = within - (time.monotonic() - begun)
+    if left > 0:
+        wait(min(left, _UNWATCHED))
+    return False
 
 
 def deployment_lacks(deployment: Mapping[str, Any], replicas: int | None = None) -> str:

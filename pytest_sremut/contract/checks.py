@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
+from pytest_sremut.cluster.overlap import overlapped
 from pytest_sremut.cluster.port import Absent, Failed, Kind, ObjectRef
 from pytest_sremut.contract.contract_port import ContractPort
 from pytest_sremut.contract.observations import (
@@ -60,6 +61,7 @@ class Snapshot:
 
     def __init__(self, port: ContractPort) -> None:
         self._port = port
+        self.versions: dict[Kind, str] = {}  # of each list that was read: what came later is news
 
     @cached_property
     def service(self) -> Body | None:
@@ -75,11 +77,15 @@ class Snapshot:
     @cached_property
     def backends(self) -> Backends:
         """Pods and owners."""
+        workload = self._port.target.workload_name
+        reads: list[Callable[[], Any]] = [
+            partial(self._get, "Deployment", workload),
+            partial(self._list, "ReplicaSet"),
+            partial(self._list, "Pod"),
+        ]
+        deployment, replica_sets, pods = overlapped(reads)
         return Backends(
-            workload=self._port.target.workload_name,
-            deployment=self._get("Deployment", self._port.target.workload_name),
-            replica_sets=self._list("ReplicaSet"),
-            pods=self._list("Pod"),
+            workload=workload, deployment=deployment, replica_sets=replica_sets, pods=pods
         )
 
     @cached_property
@@ -97,6 +103,7 @@ class Snapshot:
         found = self._port.api.list(kind, self._port.namespace, labels=labels)
         if isinstance(found, Failed):
             raise UnreadError(f"{found.what}: {found.reason}: {found.message}")
+        self.versions[kind] = found.resource_version
         return found.items
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pytest_sremut.cluster.port import ExecResult, Failed, KubeApi, ObjectRef
+from pytest_sremut.cluster.port import ExecResult, Failed, Kind, KubeApi, ObjectRef
 from pytest_sremut.study.model import Protocol as StudyProtocol
 from pytest_sremut.study.model import Target
 from pytest_sremut.study.verdict import ContractVerdict, Evaluation
@@ -57,6 +57,11 @@ class ContractPort(Protocol):
 
     def wait(self, seconds: float) -> None:
         """Let time pass between two polls."""
+        ...
+
+    def changed(self, kind: Kind, *, since: str, within: float) -> None:
+        """Wait until an object of that kind is another than at resource version `since`, at most
+        `within` seconds. May return early: whoever waits looks again."""
         ...
 
 

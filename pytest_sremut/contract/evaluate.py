@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pytest_sremut.cluster.port import ObjectRef
+from pytest_sremut.cluster.port import Kind, ObjectRef
 from pytest_sremut.contract.checks import LOOKS, Look, Snapshot, UnreadError
 from pytest_sremut.contract.contract_port import ContractPort, ContractReading, InvariantResult
 from pytest_sremut.contract.observations import Body, is_ready
@@ -253,6 +253,7 @@ def _replacement(
     while True:
         snapshot = Snapshot(port)
         lacks = ""
+        missing: Kind = "Pod"
         try:
             new = [p for p in snapshot.backends.owned_ready() if p["metadata"]["uid"] not in before]
             if new:
@@ -263,7 +264,7 @@ def _replacement(
             elif not new:
                 lacks = "no replacement became ready"
             elif not snapshot.endpoints:
-                lacks = "no eligible endpoint came back"
+                lacks, missing = "no eligible endpoint came back", "EndpointSlice"
         except UnreadError as error:
             _wait_or_give_up(port, deadline, str(error))
             continue
@@ -272,7 +273,9 @@ def _replacement(
         left = deadline - port.now()
         if left <= 0:
             return found, lacks
-        port.wait(min(port.protocol.poll, left))
+        port.changed(
+            missing, since=snapshot.versions[missing], within=min(port.protocol.poll, left)
+        )
 
 
 def _still_serving(snapshot: Snapshot, uid: str) -> bool:

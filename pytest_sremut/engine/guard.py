@@ -18,8 +18,10 @@ looking, here or in the process that recovers the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeVar
+from functools import partial
+from typing import Any, Literal, Protocol, TypeVar
 
+from pytest_sremut.cluster.overlap import all_of, attempted, batches
 from pytest_sremut.cluster.port import (
     Absent,
     Cluster,
@@ -37,6 +39,7 @@ from pytest_sremut.engine.journal_ops import (
     Operation,
     OperationKind,
     captured,
+    manager_name,
     ref_of,
 )
 from pytest_sremut.engine.reconciliation import (
@@ -55,7 +58,6 @@ __all__ = ["Captured", "Guard", "JournalPort", "OperationKind", "captured", "ref
 
 
 _T = TypeVar("_T")
-_LONGEST_MANAGER: Final = 128  # characters that an API server takes
 
 Note = Callable[[Present], None]
 
@@ -124,8 +126,9 @@ class Guard:
         *,
         note: Note = lambda _: None,
     ) -> list[Present]:
-        """Create objects in order; none may exist. A conflict is never overwritten.
+        """Create objects; none may exist. A conflict is never overwritten.
 
+        Neighbours of one kind go side by side, a few at once; after a failure no others follow.
         Args:
             kind: What for.
             bodies: The objects.
@@ -133,8 +136,7 @@ class Guard:
                 next ones: what was created can then be taken away again, by UID. `reconcile` also
                 calls it, with an object whose acknowledgement was lost.
 
-        Returns:
-            The objects as read back after creation, in order.
+        Returns: The objects as read back after creation, in order.
         Raises:
             ClusterError: The server refused one (`AlreadyExists`, `Invalid`, ...).
             ClusterUnavailableError: The effect of one is unknown.
@@ -147,12 +149,16 @@ class Guard:
         ]
         intent = self._intend(kind, calls, note)
         acknowledged: list[Present] = []
-        for body, ref in zip(bodies, refs, strict=True):
+        for batch in batches(list(zip(bodies, refs, strict=True)), lambda one: one[1].kind):
             with uninterrupted():
-                answer = self._dispatch(intent, self._creation(intent, body, ref))
-                intent.acknowledged.add(ref)
-                note(answer)
-            acknowledged.append(answer)
+                answers = self._dispatch_all(
+                    intent, [self._creation(intent, body, ref) for body, ref in batch]
+                )
+                for (_, ref), answer in zip(batch, answers, strict=True):
+                    if isinstance(answer, Present):
+                        intent.acknowledged.add(ref)
+                        note(answer)
+            acknowledged += all_of(answers)
         created = [
             _created(ref, answer, seen)
             for ref, answer, seen in zip(refs, acknowledged, self._observe(refs), strict=True)
@@ -174,7 +180,7 @@ class Guard:
         grace_period: int | None = None,
         propagation: Literal["Background", "Foreground", "Orphan"] | None = None,
     ) -> list[Deleted | Absent]:
-        """Delete exactly these captured objects, each once, by UID.
+        """Delete exactly these captured objects, each once, by UID, a few at once.
 
         An object that is already gone is `Absent`; one of another UID under the same name is left
         alone and raises `GuardRefusedError`.
@@ -187,22 +193,22 @@ class Guard:
             kind, [Call(ref=item.ref, call=DELETE, uid=item.uid) for item in wanted]
         )
 
-        def call(item: Captured) -> Deleted | Absent:
-            return self._cluster.api.delete(
-                item.ref, uid=item.uid, grace_period=grace_period, propagation=propagation
-            )
-
+        delete = partial(
+            self._cluster.api.delete, grace_period=grace_period, propagation=propagation
+        )
         results: list[Deleted | Absent] = []
-        for item in wanted:
-            try:
-                result = self._dispatch(intent, lambda item=item: call(item))  # type: ignore[misc]
-            except ClusterUnavailableError:
-                raise
-            except ClusterError as error:
-                if error.reason != "Conflict":
-                    raise
-                result = self._after_conflict(item, error)
-            results.append(result)
+        for batch in batches(wanted, lambda _: ""):
+            answers = self._dispatch_all(
+                intent, [partial(delete, item.ref, uid=item.uid) for item in batch]
+            )
+            for item, answer in zip(batch, answers, strict=True):
+                match answer:
+                    case ClusterUnavailableError():
+                        raise answer
+                    case ClusterError(reason="Conflict"):
+                        results.append(self._after_conflict(item, answer))
+                    case _:
+                        results += all_of([answer])
         seen_now = self._observe([item.ref for item in wanted])
         self._settle(
             intent,
@@ -305,7 +311,7 @@ class Guard:
             id=identifier,
             kind=kind,
             calls=tuple(calls),
-            manager=_manager(self._manager, identifier) if creates else "",
+            manager=manager_name(self._manager, identifier) if creates else "",
         )
         with uninterrupted():
             self._journal.append("INTENT", operation.as_json())
@@ -317,6 +323,12 @@ class Guard:
             raise GuardRefusedError(f"{intent.operation.id} is not open: nothing is sent under it")
         self._check_cluster()
         return call()
+
+    def _dispatch_all(
+        self, intent: _Intent, calls: Sequence[Callable[[], _T]]
+    ) -> list[_T | Exception]:
+        """Dispatch the calls of one batch; what each returned or raised. None is on its way."""
+        return attempted([partial(self._dispatch, intent, call) for call in calls])
 
     def _settle(
         self, intent: _Intent, effects: Sequence[Mapping[str, str]], *, reconciled: bool = False
@@ -370,14 +382,6 @@ class Guard:
 
     def _observe(self, refs: Sequence[ObjectRef]) -> list[Present | Absent]:
         return [_answered(seen) for seen in look_all(self._cluster.api, refs)]
-
-
-def _manager(owner: str, operation: str) -> str:
-    """A name that no other operation of any attempt has, as short as a server takes it."""
-    name = f"{owner}/{operation}"
-    if len(name) <= _LONGEST_MANAGER:
-        return name
-    return f"sremut-{sha256(owner.encode())}/{operation}"
 
 
 def _answered(read: Present | Absent | Failed) -> Present | Absent:

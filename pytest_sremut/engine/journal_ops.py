@@ -12,14 +12,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, cast, get_args
+from typing import Any, Final, cast, get_args
 
 from pytest_sremut.cluster.port import Kind, ObjectRef
 from pytest_sremut.errors import EvidenceError
+from pytest_sremut.ground.formats.canonical import sha256
 
-__all__ = ["Call", "Captured", "Operation", "OperationKind", "captured", "ref_from", "ref_of"]
+__all__ = [
+    "Call",
+    "Captured",
+    "Operation",
+    "OperationKind",
+    "captured",
+    "manager_name",
+    "ref_from",
+    "ref_of",
+]
 
 CREATE, DELETE = "create", "delete"
+_LONGEST_MANAGER: Final = 128  # characters that an API server takes
 
 
 class OperationKind(StrEnum):
@@ -138,3 +149,11 @@ def ref_from(text: str) -> ObjectRef:
 def captured(body: Mapping[str, Any]) -> Captured:
     """The captured identity of an object as the API sends it."""
     return Captured(ref=ref_of(body), uid=body["metadata"]["uid"])
+
+
+def manager_name(owner: str, operation: str) -> str:
+    """A field manager that no other operation of any attempt has, as short as a server takes it."""
+    name = f"{owner}/{operation}"
+    if len(name) <= _LONGEST_MANAGER:
+        return name
+    return f"sremut-{sha256(owner.encode())}/{operation}"

@@ -26,6 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from pytest_sremut.embedded.boot.bytecode import folders_of, keep_bytecode
 from pytest_sremut.embedded.boot.config import DaemonConfig
 from pytest_sremut.embedded.failure import EmbeddedError
 from pytest_sremut.embedded.kubelet import rootfs, zygote
@@ -181,6 +182,8 @@ def _be_init(config: DaemonConfig, level: namespaces.Level, alive: int) -> int:
 def _be_daemon(config: DaemonConfig, level: namespaces.Level) -> int:
     with suppress(OSError):
         os.close(config.control)
+    modules = sorted({i.module for i in config.images.values() if i.kind == "python"})
+    keep_bytecode(folders_of(modules))
     try:
         missing = rootfs.protect(Path(config.directory))
     except OSError as error:
@@ -194,7 +197,6 @@ def _be_daemon(config: DaemonConfig, level: namespaces.Level) -> int:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
-        modules = sorted({i.module for i in config.images.values() if i.kind == "python"})
         zygote.run(theirs, modules, rootfs.needed_paths())
     theirs.close()
     # From here on the heavy modules: the zygote imports its own at the same time.

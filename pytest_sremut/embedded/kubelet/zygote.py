@@ -32,9 +32,17 @@ import threading
 import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, NoReturn, TextIO
+from types import CodeType
+from typing import Any, NoReturn
 
 from pytest_sremut.embedded.kubelet import rootfs
+from pytest_sremut.embedded.kubelet.warm import (
+    applet_at,
+    compile_applets,
+    exit_code,
+    line_buffered,
+    run_applet,
+)
 from pytest_sremut.embedded.linux import syscalls
 
 _POD_NAMESPACES = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWUTS | syscalls.CLONE_NEWIPC
@@ -50,6 +58,7 @@ class Zygote:
     def __init__(self, control: socket.socket, needed: Iterable[str]) -> None:
         self._control = control
         self._needed = list(needed)
+        self._applets = compile_applets()
         self._children: set[int] = set()
         self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self._wake_reader, self._wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -155,7 +164,7 @@ class Zygote:
             _fail(report, str(error))
         if request["kind"] == "python":
             _call(request, report)
-        _execute(request, report)
+        _execute(request, report, self._applets)
 
     def _enter_container(self, request: Mapping[str, Any]) -> None:
         syscalls.unshare(_POD_NAMESPACES)
@@ -184,10 +193,11 @@ def run(control: socket.socket, modules: Iterable[str], needed: Iterable[str]) -
         failed = _import_all(modules)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
+        zygote = Zygote(control, needed)
         gc.collect()
         gc.freeze()
         send(control, {"imported": sorted(modules), "failed": failed})
-        Zygote(control, needed).serve()
+        zygote.serve()
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -300,7 +310,7 @@ def _fail(report: int, message: str) -> NoReturn:
 _START_FAILED = 128
 
 
-def _execute(request: Mapping[str, Any], report: int) -> NoReturn:
+def _execute(request: Mapping[str, Any], report: int, applets: Mapping[str, CodeType]) -> NoReturn:
     argv, env = request["argv"], request["env"]
     program = argv[0]
     path = program
@@ -308,6 +318,8 @@ def _execute(request: Mapping[str, Any], report: int) -> NoReturn:
         path = shutil.which(program, path=env.get("PATH", "")) or ""
         if not path:
             _fail(report, f'exec: "{program}": executable file not found in $PATH')
+    if applet := applet_at(path, applets):
+        run_applet(applet, path, argv[1:], env, lambda: os.close(report))
     try:
         os.execve(path, argv, env)  # noqa: S606 - an argv list, no shell
     except OSError as error:
@@ -327,17 +339,17 @@ def _call(request: Mapping[str, Any], report: int) -> NoReturn:
         argv = list(request["argv"])
         sys.argv = [request["module"], *argv]
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-        sys.stdout = _line_buffered(1)
-        sys.stderr = _line_buffered(2)
+        sys.stdout = line_buffered(1)
+        sys.stderr = line_buffered(2)
         os.close(report)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         function = getattr(importlib.import_module(request["module"]), request["function"])
-        code = _exit_code(function(argv))
+        code = exit_code(function(argv))
         for thread in threading.enumerate():
             if thread is not threading.main_thread() and not thread.daemon:
                 thread.join()
     except SystemExit as end:
-        code = _exit_code(end.code)
+        code = exit_code(end.code)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -345,18 +357,3 @@ def _call(request: Mapping[str, Any], report: int) -> NoReturn:
             with suppress(OSError, ValueError):
                 stream.flush()
         os._exit(code)
-
-
-def _line_buffered(descriptor: int) -> TextIO:
-    return open(
-        descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
-    )
-
-
-def _exit_code(value: object) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        return value & 0xFF
-    print(value, file=sys.stderr)
-    return 1

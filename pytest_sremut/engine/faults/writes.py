@@ -34,7 +34,8 @@ class Writes:
         assert state.target is not None
         original = captured(state.target)
         ctx.guard.delete(OperationKind.DELETE_TARGET, [original])
-        object_gone(ctx.api, original.ref, original.uid, timeout=ctx.protocol.stable_timeout)
+        with ctx.timings.phase("cluster"):
+            object_gone(ctx.api, original.ref, original.uid, timeout=ctx.protocol.stable_timeout)
         recycle(ctx, state)
 
     def recover(

@@ -14,8 +14,10 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from pytest_sremut.cluster.overlap import overlapped
 from pytest_sremut.cluster.port import Failed, Kind, KubeApi
 
 __all__ = ["Fingerprint", "changes", "digest", "fingerprint"]
@@ -57,8 +59,11 @@ def fingerprint(
     """
     objects: dict[str, str] = {}
     unread: list[str] = []
-    for kind in (*_NAMESPACED, *_CLUSTER_WIDE):
-        listing = api.list(kind, namespace if kind in _NAMESPACED else "")
+    kinds: tuple[Kind, ...] = (*_NAMESPACED, *_CLUSTER_WIDE)
+    listings = overlapped(
+        [partial(api.list, kind, namespace if kind in _NAMESPACED else "") for kind in kinds]
+    )
+    for kind, listing in zip(kinds, listings, strict=True):
         if isinstance(listing, Failed):
             unread.append(kind)
             continue

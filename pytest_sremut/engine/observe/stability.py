@@ -52,15 +52,17 @@ def stable(
         return max(0.1, deadline - ctx.clock.monotonic())
 
     try:
-        if gone:
-            wait_for(ctx.api, "Pod", ctx.namespace, pods_gone(gone), timeout=left())
-        selectors = {
-            item["metadata"]["name"]: item["spec"]["selector"].get("matchLabels", {})
-            for item in listed(ctx.api.list("Deployment", ctx.namespace))
-        }
-        ready = _ready_pods(replicas, selectors, frozenset(gone))
-        wait_for(ctx.api, "Pod", ctx.namespace, ready, timeout=left())
-        wait_for(ctx.api, "Deployment", ctx.namespace, deployments_ready(replicas), timeout=left())
+        with ctx.timings.phase("cluster"):
+            if gone:
+                wait_for(ctx.api, "Pod", ctx.namespace, pods_gone(gone), timeout=left())
+            selectors = {
+                item["metadata"]["name"]: item["spec"]["selector"].get("matchLabels", {})
+                for item in listed(ctx.api.list("Deployment", ctx.namespace))
+            }
+            ready = _ready_pods(replicas, selectors, frozenset(gone))
+            wait_for(ctx.api, "Pod", ctx.namespace, ready, timeout=left())
+            rolled_out = deployments_ready(replicas)
+            wait_for(ctx.api, "Deployment", ctx.namespace, rolled_out, timeout=left())
     except WaitTimeoutError as error:
         raise RunStoppedError(
             Outcome.INFRASTRUCTURE_FAILURE, f"the application is not ready: {error}"

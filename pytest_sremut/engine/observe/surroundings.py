@@ -12,8 +12,10 @@ What changes by itself (heartbeats, status, certificate bundles that rotate) is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
+from pytest_sremut.cluster.overlap import overlapped
 from pytest_sremut.cluster.port import Failed, Kind, KubeApi, ObjectRef, Present
 from pytest_sremut.engine.observe.fingerprint import Fingerprint, changes, digest
 
@@ -125,20 +127,23 @@ def noted(api: KubeApi, namespace: str, before: Fingerprint | None) -> dict[str,
 
 
 def _read(api: KubeApi, unread: set[str]) -> Iterator[tuple[Kind, Mapping[str, Any]]]:
-    kinds: tuple[Kind, ...] = (*_CLUSTER_WIDE, *_OF_THE_SYSTEM)
-    away = False
-    for kind in kinds:
-        listing = None if away else api.list(kind, _SYSTEM if kind in _OF_THE_SYSTEM else "")
-        if listing is None or isinstance(listing, Failed):
+    first, *others = (*_CLUSTER_WIDE, *_OF_THE_SYSTEM)
+    asked = api.list(first, "")
+    if isinstance(asked, Failed) and not asked.status:  # not even an answer
+        unread.update((first, *others, "ConfigMap"))
+        return
+    listings = overlapped(
+        [partial(api.list, kind, _SYSTEM if kind in _OF_THE_SYSTEM else "") for kind in others]
+    )
+    for kind, listing in zip((first, *others), (asked, *listings), strict=True):
+        if isinstance(listing, Failed):
             unread.add(kind)
-            away = listing is None or not listing.status  # not even an answer
             continue
         for item in listing.items:
             yield kind, item
-    for name in _CONFIG_MAPS:
-        ref = ObjectRef(kind="ConfigMap", namespace=_SYSTEM, name=name)
-        found = None if away else api.get(ref)
+    refs = [ObjectRef(kind="ConfigMap", namespace=_SYSTEM, name=name) for name in _CONFIG_MAPS]
+    for found in overlapped([partial(api.get, ref) for ref in refs]):
         if isinstance(found, Present):
             yield "ConfigMap", found.body
-        elif found is None or isinstance(found, Failed):
+        elif isinstance(found, Failed):
             unread.add("ConfigMap")

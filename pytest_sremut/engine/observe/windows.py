@@ -218,7 +218,8 @@ def _running_pod(ctx: RunContext, name: str) -> Captured:
             return ""
         return f"the load pod is {phases[0] if phases else 'not there'}"
 
-    wait_for(ctx.api, "Pod", ctx.namespace, begun, timeout=_STARTUP, labels=labels)
+    with ctx.timings.phase("cluster"):
+        wait_for(ctx.api, "Pod", ctx.namespace, begun, timeout=_STARTUP, labels=labels)
     pods = listed(ctx.api.list("Pod", ctx.namespace, labels=labels))
     metadata = pods[0]["metadata"]
     ref = ObjectRef(kind="Pod", namespace=ctx.namespace, name=metadata["name"])
@@ -249,8 +250,9 @@ def _discard(ctx: RunContext, job: Captured, pod: Captured) -> None:
     ctx.guard.delete(OperationKind.DELETE_OWN_POD, [job], propagation="Background")
     timeout = ctx.protocol.barrier_timeout
     try:
-        object_gone(ctx.api, job.ref, job.uid, timeout=timeout)
-        wait_for(ctx.api, "Pod", ctx.namespace, pods_gone([pod.uid]), timeout=timeout)
+        with ctx.timings.phase("cluster"):
+            object_gone(ctx.api, job.ref, job.uid, timeout=timeout)
+            wait_for(ctx.api, "Pod", ctx.namespace, pods_gone([pod.uid]), timeout=timeout)
     except WaitTimeoutError as error:
         raise RunStoppedError(Outcome.HARNESS_TIMING_FAILURE, f"load pod: {error}") from error
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_sremut.cluster.overlap import overlapped
 from pytest_sremut.cluster.port import Absent, Failed, Listing, ObjectRef, Present
 from pytest_sremut.contract.observations import Backends, EligibleEndpoint, eligible_endpoints
 from pytest_sremut.study.mutants import build_body
@@ -65,19 +67,27 @@ def see(
     name, namespace = ctx.study.target.name, ctx.namespace
     target = ObjectRef(kind="Service", namespace=namespace, name=name)
     workload = ctx.study.target.workload_name
+    label = f"kubernetes.io/service-name={name}"
+    reads: list[Callable[[], Any]] = [
+        partial(ctx.api.get, target),
+        partial(ctx.api.get, ObjectRef(kind="Endpoints", namespace=namespace, name=name)),
+        partial(ctx.api.list, "EndpointSlice", namespace, labels=label),
+        partial(ctx.api.list, "Pod", namespace),
+        partial(ctx.api.list, "ReplicaSet", namespace),
+        partial(ctx.api.get, ObjectRef(kind="Deployment", namespace=namespace, name=workload)),
+    ]
+    service, endpoints, slices, pods, replica_sets, deployment = overlapped(reads)
     return Seen(
         target=target,
         workload=workload,
         body=build_body(ctx.mutant, captured),
         written=written,
-        service=ctx.api.get(target),
-        endpoints=ctx.api.get(ObjectRef(kind="Endpoints", namespace=namespace, name=name)),
-        slices=ctx.api.list(
-            "EndpointSlice", namespace, labels=f"kubernetes.io/service-name={name}"
-        ),
-        pods=ctx.api.list("Pod", namespace),
-        replica_sets=ctx.api.list("ReplicaSet", namespace),
-        deployment=ctx.api.get(ObjectRef(kind="Deployment", namespace=namespace, name=workload)),
+        service=service,
+        endpoints=endpoints,
+        slices=slices,
+        pods=pods,
+        replica_sets=replica_sets,
+        deployment=deployment,
     )
 
 

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_sremut.cluster.port import ExecResult, Failed, ObjectRef
-from pytest_sremut.cluster.waiting import Objects, WaitTimeoutError, object_gone, wait_for
+from pytest_sremut.cluster.waiting import (
+    Objects,
+    WaitTimeoutError,
+    change_seen,
+    object_gone,
+    wait_for,
+)
 from pytest_sremut.contract.contract_port import ContractReading
 from pytest_sremut.contract.evaluate import evaluate
 from pytest_sremut.engine.journal_ops import Captured, OperationKind, captured
@@ -26,7 +32,7 @@ from pytest_sremut.study.verdict import Evaluation, Outcome, State
 from pytest_sremut.workload.window import Window
 
 if TYPE_CHECKING:
-    from pytest_sremut.cluster.port import KubeApi
+    from pytest_sremut.cluster.port import Kind, KubeApi
     from pytest_sremut.engine.state import Owned, RunContext
     from pytest_sremut.evidence.rawref import RawRef
     from pytest_sremut.study.model import Protocol, Target
@@ -156,6 +162,17 @@ class _Port:
     def wait(self, seconds: float) -> None:
         self._ctx.clock.wait(seconds)
 
+    def changed(self, kind: Kind, *, since: str, within: float) -> None:
+        with self._ctx.timings.phase("cluster"):
+            change_seen(
+                self.api,
+                kind,
+                self.namespace,
+                since=since,
+                within=within,
+                wait=self._ctx.clock.wait,
+            )
+
     def close(self) -> None:
         """Delete the probe pod and wait until it is gone."""
         if self._pod is None:
@@ -163,7 +180,9 @@ class _Port:
         pod, self._pod = self._pod, None
         self._ctx.guard.delete(OperationKind.DELETE_OWN_POD, [pod], grace_period=0)
         try:
-            object_gone(self._ctx.api, pod.ref, pod.uid, timeout=self._ctx.protocol.barrier_timeout)
+            timeout = self._ctx.protocol.barrier_timeout
+            with self._ctx.timings.phase("cluster"):
+                object_gone(self._ctx.api, pod.ref, pod.uid, timeout=timeout)
         except WaitTimeoutError as error:
             raise RunStoppedError(Outcome.HARNESS_TIMING_FAILURE, str(error)) from error
         self._owned.gone(Role.TEMPORARY, pod)
@@ -202,14 +221,15 @@ class _Port:
             return "" if mine and pod_is_ready(mine[0]) else "the probe pod is not ready"
 
         try:
-            wait_for(
-                self._ctx.api,
-                "Pod",
-                self.namespace,
-                ready,
-                timeout=_PROBE_READY,
-                labels=f"{ROLE_LABEL}=probe",
-            )
+            with self._ctx.timings.phase("cluster"):
+                wait_for(
+                    self._ctx.api,
+                    "Pod",
+                    self.namespace,
+                    ready,
+                    timeout=_PROBE_READY,
+                    labels=f"{ROLE_LABEL}=probe",
+                )
         except WaitTimeoutError as error:
             raise RunStoppedError(
                 Outcome.INFRASTRUCTURE_FAILURE, f"the probe pod cannot run: {error}"

@@ -139,8 +139,11 @@ def remove(ctx: RunContext, state: RunState, deployer: Deployer | None, owned: O
         names = ", ".join(item["metadata"]["name"] for item in items[:3])
         return f"{len(items)} objects are still there: {names}" if items else ""
 
-    for kind in _OWN_KINDS:
-        wait_for(ctx.api, kind, ctx.namespace, nothing_left, timeout=ctx.protocol.stable_timeout)
-    for item in state.application:
-        if item.ref.kind not in _OWN_KINDS:  # of the others a namespace may hold somebody else's
-            object_gone(ctx.api, item.ref, item.uid, timeout=ctx.protocol.stable_timeout)
+    timeout = ctx.protocol.stable_timeout
+    with ctx.timings.phase("cluster"):
+        for kind in _OWN_KINDS:
+            wait_for(ctx.api, kind, ctx.namespace, nothing_left, timeout=timeout)
+        for item in state.application:
+            # Of the others a namespace may hold somebody else's.
+            if item.ref.kind not in _OWN_KINDS:
+                object_gone(ctx.api, item.ref, item.uid, timeout=timeout)

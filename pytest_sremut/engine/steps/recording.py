@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pytest_sremut.cluster.overlap import overlapped
 from pytest_sremut.cluster.port import Failed, Kind
 from pytest_sremut.contract.contract_port import ContractReading
 from pytest_sremut.engine.clock import rfc3339
@@ -90,8 +92,8 @@ def dump_objects(ctx: RunContext, state: State, when: str) -> list[RawRef]:
         The files.
     """
     files: list[RawRef] = []
-    for kind in _DUMPED:
-        listing = ctx.api.list(kind, ctx.namespace)
+    listings = overlapped([partial(ctx.api.list, kind, ctx.namespace) for kind in _DUMPED])
+    for kind, listing in zip(_DUMPED, listings, strict=True):
         value: dict[str, Any]
         if isinstance(listing, Failed):
             value = {"kind": kind, "failed": listing.message, "status": listing.status}

@@ -8,10 +8,11 @@ import pytest
 from fake_kube import FakeKube
 from world import NS, World, deployment, pod
 
-from pytest_sremut.cluster.port import ObjectRef
+from pytest_sremut.cluster.port import Kind, Listing, ObjectRef
 from pytest_sremut.cluster.waiting import (
     Objects,
     WaitTimeoutError,
+    change_seen,
     deployment_lacks,
     deployments_ready,
     job_finished,
@@ -186,3 +187,31 @@ def test_a_failed_read_is_not_gone() -> None:
     ref = ObjectRef(kind="Pod", namespace=NS, name="a")
     with pytest.raises(ClusterUnavailableError):
         object_gone(kube, ref, "u", timeout=0.1)
+
+
+def test_a_change_ends_the_wait_for_one() -> None:
+    kube = FakeKube(pod("a", "10.0.0.1"))
+    listing = kube.list("Pod", NS)
+    assert isinstance(listing, Listing)
+    waits: list[float] = []
+
+    def seen(kind: Kind) -> bool:
+        return change_seen(
+            kube, kind, NS, since=listing.resource_version, within=60, wait=waits.append
+        )
+
+    assert not seen("Pod")  # the watch ended early
+    assert waits == [0.25]  # so the caller looks again soon, and not at once
+    kube.put(pod("b", "10.0.0.2"))
+    assert seen("Pod")
+    assert not seen("Job")
+    assert waits == [0.25, 0.25]
+
+
+def test_a_watch_that_is_refused_is_no_change_and_no_error() -> None:
+    kube = FakeKube(pod("a", "10.0.0.1"))
+    waits: list[float] = []
+    kube.break_next("watch", "EndpointSlice", status=403, reason="Forbidden")
+    assert not change_seen(kube, "EndpointSlice", NS, since="1", within=0.1, wait=waits.append)
+    assert len(waits) == 1
+    assert 0 < waits[0] <= 0.1

@@ -393,6 +393,22 @@ def test_no_replacement_is_a_violation_at_its_own_deadline(world: World, port: F
     assert port.clock == pytest.approx(20.0)
 
 
+def test_what_the_replacement_lacks_is_watched(world: World, port: FakePort) -> None:
+    world.replace_pods = False
+
+    def pod_then_endpoint(_: float) -> None:
+        if port.waits == 1:
+            world.new_pod("user-service")
+            world.kube.drop("EndpointSlice", NS, "user-service-ctl")
+        else:
+            world.settle()
+
+    port.on_wait = pod_then_endpoint
+    assert evaluate(CONTRACT, port, only=["MS-I6"]).violated == ()
+    assert port.watched == ["Pod", "EndpointSlice"]
+    assert port.waits == 2
+
+
 def test_a_pod_that_ignores_its_deletion_is_a_violation(world: World, port: FakePort) -> None:
     port.delete_pod = lambda ref, uid: world.new_pod("user-service")  # type: ignore[method-assign]
     reading = evaluate(CONTRACT, port, only=["MS-I6"])

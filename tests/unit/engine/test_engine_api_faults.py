@@ -23,7 +23,7 @@ from api_faults import (
 )
 from engine_world import small_application
 
-from pytest_sremut.cluster import waiting
+from pytest_sremut.cluster import overlap, waiting
 from pytest_sremut.engine.run import Driver
 from pytest_sremut.engine.steps import deploy
 from pytest_sremut.engine.stops import RunStoppedError
@@ -43,6 +43,7 @@ def _in_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deploy, "manifests_of", small_application)
     patch.setattr(waiting, "_OUTAGE", 0.05)
     patch.setattr(waiting, "_BACK_OFF", (0.001, 0.001))
+    patch.setattr(overlap, "WIDTH", 1)  # calls have a number only one after another
     patch.setattr(os, "fsync", lambda descriptor: None)  # a crash of the machine is not the point
 
 

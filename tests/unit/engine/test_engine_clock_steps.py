@@ -17,6 +17,7 @@ import pytest
 from api_faults import FaultedWorld, run_to_its_end
 from engine_world import FakeClock, small_application
 
+from pytest_sremut.cluster import overlap
 from pytest_sremut.engine.clock import ClockWatch
 from pytest_sremut.engine.run import Driver
 from pytest_sremut.engine.steps import deploy
@@ -69,10 +70,16 @@ def stepped_run(directory: Path, at: int, step: timedelta) -> tuple[FaultedWorld
     return world, driver, seen, error
 
 
+@pytest.fixture(autouse=True)
+def _one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "WIDTH", 1)  # only so has a call a number
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[str], Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deploy, "manifests_of", small_application)
+        patch.setattr(overlap, "WIDTH", 1)
         world, driver, seen, error = stepped_run(tmp_path_factory.mktemp("whole"), 0, HOUR)
         assert error is None
         assert driver.outcome is Outcome.COMPLETE

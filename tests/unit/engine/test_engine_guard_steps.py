@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from journal_double import Journal
 from world import NS
 
 import pytest_sremut.engine
+from pytest_sremut.cluster import overlap
 from pytest_sremut.cluster.port import ObjectRef, Present
-from pytest_sremut.engine.guard import Captured, Guard, OperationKind
+from pytest_sremut.engine.guard import Captured, Guard, OperationKind, captured
 from pytest_sremut.engine.journal_ops import Call, Operation, ref_from
 from pytest_sremut.engine.transitions import STANDSTILL, Phase
 from pytest_sremut.errors import (
@@ -204,17 +207,101 @@ def test_every_write_of_the_engine_is_the_guards() -> None:
     assert found == {"guard.py"}
 
 
-def test_the_cluster_is_asked_again_before_each_call_of_an_operation(tmp_path: Path) -> None:
+def test_the_cluster_is_asked_again_before_each_call_of_an_operation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlap, "WIDTH", 1)  # who changes it between two calls
     bench = Bench(tmp_path)
-    bodies = [{**BODY, "metadata": {"name": f"c{number}"}} for number in range(3)]
+    three = bodies(3)
 
     def pointed_elsewhere(_: Present) -> None:
         bench.world.uid = "somebody-else"
 
     with pytest.raises(GuardRefusedError, match="now reaches another cluster"):
-        bench.guard.create(OperationKind.DEPLOY_APPLICATION, bodies, note=pointed_elsewhere)
-    made = [key[2] for key in bench.world.kube.objects if key[0] == "ConfigMap"]
-    assert made == ["c0"]
+        bench.guard.create(OperationKind.DEPLOY_APPLICATION, three, note=pointed_elsewhere)
+    assert config_maps(bench) == {"c00"}
+
+
+def test_each_call_of_a_batch_has_asked_for_itself(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    asked: dict[str, int] = {}
+    real = bench.world.kube_system_uid
+
+    def counted() -> str:
+        name = threading.current_thread().name
+        asked[name] = asked.get(name, 0) + 1
+        return real()
+
+    bench.world.kube_system_uid = counted  # type: ignore[method-assign]
+    bench.guard.create(OperationKind.DEPLOY_APPLICATION, bodies(3), note=bench.note)
+    assert len(bench.noted) == 3
+    # Once for the intent, and before each call in the thread of that call.
+    assert asked.pop(threading.current_thread().name) == 1
+    assert sum(asked.values()) == 3
+    assert all(name.startswith("sremut-overlap") for name in asked)
+
+
+def test_no_batch_follows_one_that_found_another_cluster(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+
+    def pointed_elsewhere(seen: Present) -> None:
+        bench.note(seen)
+        bench.world.uid = "somebody-else"
+
+    with pytest.raises(GuardRefusedError, match="now reaches another cluster"):
+        bench.guard.create(
+            OperationKind.DEPLOY_APPLICATION, bodies(2 * overlap.WIDTH), note=pointed_elsewhere
+        )
+    assert len(bench.noted) == overlap.WIDTH
+    assert len(config_maps(bench)) == overlap.WIDTH
+
+
+@pytest.mark.parametrize("verb", ["create", "delete"])
+def test_one_call_of_a_batch_fails(tmp_path: Path, verb: str) -> None:
+    """Those beside it are known, none follows, and the intent stays open until somebody looks."""
+    bench = Bench(tmp_path)
+    many = bodies(2 * overlap.WIDTH)
+    made = [] if verb == "create" else bench.guard.create(OperationKind.DEPLOY_APPLICATION, many)
+    bench.noted.clear()
+    refused = f"c{overlap.WIDTH // 2:02}"
+    call = getattr(bench.world.kube, verb)
+
+    def picky(what: Any, **named: Any) -> Any:
+        name = what.name if verb == "delete" else what["metadata"]["name"]
+        if name == refused:
+            raise ClusterUnavailableError("gone", status=0, reason="Reset")
+        return call(what, **named)
+
+    setattr(bench.world.kube, verb, picky)
+    writes: dict[str, Callable[[], object]] = {
+        "create": lambda: bench.guard.create(
+            OperationKind.DEPLOY_APPLICATION, many, note=bench.note
+        ),
+        "delete": lambda: bench.guard.delete(
+            OperationKind.REMOVE_APPLICATION, [captured(one.body) for one in made]
+        ),
+    }
+    with pytest.raises(ClusterUnavailableError, match="gone"):
+        writes[verb]()
+    first = {f"c{number:02}" for number in range(overlap.WIDTH)} - {refused}
+    there = config_maps(bench)
+    if verb == "create":
+        assert there == first
+        assert len(bench.noted) == len(first)
+    else:
+        assert there == {one.body["metadata"]["name"] for one in made} - first
+    assert len(bench.guard.unsettled) == 1
+    bench.guard.reconcile()
+    assert not bench.guard.unsettled
+    assert len(bench.noted) == (len(first) if verb == "create" else 0)
+
+
+def bodies(count: int) -> list[dict[str, Any]]:
+    return [{**BODY, "metadata": {"name": f"c{number:02}"}} for number in range(count)]
+
+
+def config_maps(bench: Bench) -> set[str]:
+    return {key[2] for key in bench.world.kube.objects if key[0] == "ConfigMap"}
 
 
 @pytest.mark.parametrize("phase", [Phase.PREFLIGHT_PASS, Phase.ABORTED_SAFE])

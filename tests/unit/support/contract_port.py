@@ -10,7 +10,7 @@ from typing import Any
 from fake_kube import FakeKube
 from world import NS, TARGET
 
-from pytest_sremut.cluster.port import ExecResult, Failed, ObjectRef
+from pytest_sremut.cluster.port import ExecResult, Failed, Kind, ObjectRef
 from pytest_sremut.study.model import Contract, Invariant, Protocol, Target, Workload
 from pytest_sremut.workload.report import Round, RoundOutcome
 from pytest_sremut.workload.window import Window
@@ -112,6 +112,7 @@ class FakePort:
         self.deleted: list[str] = []
         self.on_wait: Callable[[float], None] | None = None
         self.probes: list[Sequence[str]] = []
+        self.watched: list[Kind] = []
 
     def probe(self, argv: Sequence[str], *, timeout: float) -> ExecResult | Failed:
         self.probes.append(tuple(argv))
@@ -136,3 +137,8 @@ class FakePort:
         self.clock += seconds
         if self.on_wait is not None:
             self.on_wait(self.clock)
+
+    def changed(self, kind: Kind, *, since: str, within: float) -> None:
+        assert since
+        self.watched.append(kind)
+        self.wait(within)
