@@ -107,7 +107,19 @@ def test_what_the_embedded_cluster_can_be_told() -> None:
     from pytest_sremut.options.settings import EMBEDDED
 
     hints = get_type_hints(Options)
-    assert {name: get_args(hint) for name, hint in hints.items() if get_args(hint)} == EMBEDDED
-    assert {name: values[0] for name, values in EMBEDDED.items()} == {
-        name: getattr(Options(), name) for name in EMBEDDED
-    }
+    closed = {name: get_args(hint) for name, hint in hints.items() if get_args(hint)}
+    # A number and a text of parts: what is allowed stands in the table alone.
+    assert {**closed, "nodes": EMBEDDED["nodes"], "pace": EMBEDDED["pace"]} == EMBEDDED
+    first = {name: values[0] for name, values in EMBEDDED.items()}
+    assert first == {name: str(getattr(Options(), name)) for name in EMBEDDED}
+    assert Options.of_text(first) == Options()
+
+
+@pytest.mark.parametrize("pace", ["fast", "delay:20", "pods:3s-1s", ""])
+def test_a_pace_that_is_none_is_refused(pytester: pytest.Pytester, pace: str) -> None:
+    result = pytester.runpytest_subprocess(
+        "-m", "mutant", "--sremut-exploratory", f"--sremut-embedded=pace={pace}"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = f"*--sremut-embedded: 'pace={pace}': found '{pace}'; allowed: none, real, or parts*"
+    result.stderr.fnmatch_lines([told])
