@@ -264,7 +264,9 @@ class EngineWorld(World):
             case "create", "Job":
                 self._load_pod(body)
             case "delete", "Job":
-                self.kube.drop("Pod", NS, f"{name}-x")
+                # Deletions come side by side: its pod may have been deleted by name just then.
+                with contextlib.suppress(KeyError):
+                    self.kube.drop("Pod", NS, f"{name}-x")
             case "create", "Pod":
                 self._run_pod(body)
             case "create", "Endpoints":

@@ -251,7 +251,10 @@ class FakeKube:
         meta = old["metadata"]
         if uid != meta["uid"] or (resource_version and resource_version != meta["resourceVersion"]):
             raise ClusterError("precondition failed", status=409, reason="Conflict")
-        self.drop(ref.kind, ref.namespace, ref.name)
+        try:
+            self.drop(ref.kind, ref.namespace, ref.name)
+        except KeyError:  # another thread's deletion came first
+            return Absent(ref=ref)
         self._react("delete", old)
         return Deleted(body=old)
 
