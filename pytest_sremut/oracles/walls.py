@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from pytest_sremut.embedded.linux import syscalls
 
-__all__ = ["Walls"]
+__all__ = ["Walls", "enter"]
 
 _CHOWN, _DAC_OVERRIDE, _FOWNER, _FSETID, _KILL, _SETGID, _SETUID = 0, 1, 3, 4, 5, 6, 7
 _SETPCAP, _NET_BIND_SERVICE, _NET_RAW, _SETFCAP = 8, 10, 13, 31
@@ -76,7 +76,7 @@ class Walls:
         if self.by == "capabilities":
             syscalls.keep_capabilities(_TASK)
         elif self.by:
-            _enter(syscalls.CLONE_NEWUSER)
+            enter(syscalls.CLONE_NEWUSER)
 
 
 def _close(by: str, directories: Mapping[str, bool]) -> None:
@@ -85,7 +85,7 @@ def _close(by: str, directories: Mapping[str, bool]) -> None:
     if by == "capabilities":
         syscalls.unshare(syscalls.CLONE_NEWNS)
     else:
-        _enter(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
+        enter(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
     syscalls.mount("none", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
     for directory, is_closed in sorted(directories.items()):  # what contains it comes first
         syscalls.mount(directory, directory, flags=syscalls.MS_BIND | syscalls.MS_REC)
@@ -94,11 +94,14 @@ def _close(by: str, directories: Mapping[str, bool]) -> None:
     if by == "capabilities":
         syscalls.keep_capabilities(_WORKER)
     else:
-        _enter(syscalls.CLONE_NEWUSER)  # the mounts belong to the one above from here on
+        enter(syscalls.CLONE_NEWUSER)  # the mounts belong to the one above from here on
 
 
-def _enter(flags: int) -> None:
-    """Namespaces of this process's own, with the same user and group. Raises OSError."""
+def enter(flags: int) -> None:
+    """Namespaces of this process's own, a user namespace among them, with the same user and group.
+
+    Raises OSError.
+    """
     user, group = os.geteuid(), os.getegid()
     syscalls.unshare(flags)
     for name, text in (

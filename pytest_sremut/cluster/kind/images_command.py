@@ -110,7 +110,7 @@ def _save(engine: Engine, archive: Path) -> None:
 
 
 def _nodes(context: str) -> int:
-    """Which nodes lack which image; 1 if one does."""
+    """Which nodes lack which image; 1 if one does, 3 if that cannot be told."""
     from pytest_sremut.cluster.context import ContextBackend
     from pytest_sremut.cluster.node_images import places_of
 
@@ -126,7 +126,9 @@ def _nodes(context: str) -> int:
                 print(f"{place.name}: {told} {', '.join(nodes)}")
         if place.untold:
             print(f"{place.name}: not told: {place.untold}")
-    return int(any(place.lacks for place in places))
+    if any(place.lacks for place in places):
+        return 1
+    return 3 if any(place.untold for place in places) else 0
 
 
 def _short(spec: ImageSpec) -> str:

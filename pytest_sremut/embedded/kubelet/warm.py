@@ -31,7 +31,7 @@ from pytest_sremut.embedded import applets as package
 from pytest_sremut.embedded.kubelet.rootfs import TOOLS
 from pytest_sremut.embedded.linux import syscalls
 
-__all__ = ["applet_at", "compile_applets", "exit_code", "line_buffered", "run_applet"]
+__all__ = ["applet_at", "compile_applets", "exit_code", "leave", "line_buffered", "run_applet"]
 
 
 def compile_applets() -> dict[str, CodeType]:
@@ -88,10 +88,15 @@ def run_applet(
     except BaseException:
         traceback.print_exc()
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(status)
+        leave(status)
+
+
+def leave(status: int) -> NoReturn:
+    """End this forked process, its streams flushed as far as they can be."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def line_buffered(descriptor: int) -> TextIO:

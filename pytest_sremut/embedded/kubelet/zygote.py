@@ -40,6 +40,7 @@ from pytest_sremut.embedded.kubelet.warm import (
     applet_at,
     compile_applets,
     exit_code,
+    leave,
     line_buffered,
     run_applet,
 )
@@ -353,7 +354,4 @@ def _call(request: Mapping[str, Any], report: int) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
+        leave(code)

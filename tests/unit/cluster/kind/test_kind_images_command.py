@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from fake_kube import FakeKube
+from kubeconfigs import write_kubeconfig
 
 from pytest_sremut.cli import main
+from pytest_sremut.cluster.context import ContextBackend
 from pytest_sremut.cluster.kind.images import IMAGES, context_of
 
 DIGEST = "sha256:" + "ab" * 32
@@ -177,3 +181,53 @@ def test_mistakes(
     assert images(*arguments) == 2
     assert told in capsys.readouterr().err
     assert not asked.exists()
+
+
+class Nodes(FakeKube):
+    """Somebody's cluster: one node, with so many of the images."""
+
+    def __init__(self, has: int, *, forbidden: bool = False) -> None:
+        super().__init__()
+        names = ["docker.io/library/other:1", *(spec.full for spec in IMAGES[:has])]
+        listed = [{"names": [name]} for name in names]
+        self.put({"kind": "Node", "metadata": {"name": "n1"}, "status": {"images": listed}})
+        if forbidden:
+            self.break_always("list", "Node", status=403, reason="Forbidden")
+
+    @property
+    def api(self) -> FakeKube:
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("nodes", "code", "told"),
+    [
+        (Nodes(3), 0, "sremut/load:1: on n1"),
+        (Nodes(1), 1, "sremut/load:1: not on n1"),
+        (Nodes(0, forbidden=True), 3, "sremut/load:1: not told: nodes may not be read"),
+    ],
+    ids=["there", "lacking", "not-told"],
+)
+def test_what_a_context_lacks(
+    nodes: Nodes,
+    code: int,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(ContextBackend, "open", lambda **_: nodes)
+    assert images("--context", "theirs") == code
+    assert told in capsys.readouterr().out.splitlines()
+
+
+def test_a_context_that_does_not_answer_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, address)))
+    assert images("--context", "test") == 3
+    assert "sremut/load:1: not told: " in capsys.readouterr().out
