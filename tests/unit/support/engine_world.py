@@ -264,8 +264,8 @@ class EngineWorld(World):
             case "create", "Job":
                 self._load_pod(body)
             case "delete", "Job":
-                # Deletions come side by side: its pod may have been deleted by name just then.
-                with contextlib.suppress(KeyError):
+                # Deletions come side by side: its pod may have been deleted by name before.
+                if ("Pod", NS, f"{name}-x") in self.kube.objects:
                     self.kube.drop("Pod", NS, f"{name}-x")
             case "create", "Pod":
                 self._run_pod(body)

@@ -15,7 +15,9 @@ once and then ends, as a watch does at its timeout.
 from __future__ import annotations
 
 import copy
+import functools
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -82,6 +84,15 @@ def executed(
     )
 
 
+def _one_at_a_time(write: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(write)
+    def alone(self: FakeKube, *arguments: Any, **more: Any) -> Any:
+        with self._writing:
+            return write(self, *arguments, **more)
+
+    return alone
+
+
 class FakeKube:
     """See the module's docstring. Satisfies `KubeApi`."""
 
@@ -97,6 +108,9 @@ class FakeKube:
         self.server_version: Mapping[str, Any] = {"gitVersion": "v1.36.2"}
         self.forbidden: set[str] = set()  # rights that reviews deny, as `str(right)`
         self.watch_expired = 0  # so many watches answer 410 first
+        # Writes come side by side, and a server makes them one after another, each with what its
+        # controllers do at once.
+        self._writing = threading.RLock()
         self._revision = 0
         self._uids = 0
         self.put({"kind": "Namespace", "metadata": {"name": "kube-system", "uid": "cluster-1"}})
@@ -200,6 +214,7 @@ class FakeKube:
             idled = True
             self.on_idle(self)
 
+    @_one_at_a_time
     def create(self, body: Mapping[str, Any], *, namespace: str, manager: str = "") -> Present:
         kind = body["kind"]
         new = copy.deepcopy(dict(body))
@@ -220,6 +235,7 @@ class FakeKube:
         self._react("create", created)
         return self._present(self.objects.get((kind, where, meta["name"]), created))
 
+    @_one_at_a_time
     def replace(self, body: Mapping[str, Any], *, namespace: str) -> Present:
         meta = body["metadata"]
         self._refuse("replace", body["kind"], meta["name"])
@@ -235,6 +251,7 @@ class FakeKube:
         self._react("replace", replaced)
         return self._present(replaced)
 
+    @_one_at_a_time
     def delete(
         self,
         ref: ObjectRef,
@@ -251,10 +268,7 @@ class FakeKube:
         meta = old["metadata"]
         if uid != meta["uid"] or (resource_version and resource_version != meta["resourceVersion"]):
             raise ClusterError("precondition failed", status=409, reason="Conflict")
-        try:
-            self.drop(ref.kind, ref.namespace, ref.name)
-        except KeyError:  # another thread's deletion came first
-            return Absent(ref=ref)
+        self.drop(ref.kind, ref.namespace, ref.name)
         self._react("delete", old)
         return Deleted(body=old)
 
